@@ -19,6 +19,9 @@ const (
 // scopes are all scopes, in the order in which they are stored and shown.
 var scopes = []Scope{ScopeRead, ScopeWrite, ScopeChannels, ScopeAdmin}
 
+// scopeList are the scopes for people.
+const scopeList = "read, write, channels, admin"
+
 // ParseScopes parses the names of at least one scope and removes duplicates. It returns
 // ErrInvalidKey if there is none or one is unknown.
 func ParseScopes(names []string) ([]Scope, error) {
@@ -33,11 +36,11 @@ func ParseScopes(names []string) ([]Scope, error) {
 func ordered(list []Scope) ([]Scope, error) {
 	for _, s := range list {
 		if !slices.Contains(scopes, s) {
-			return nil, fmt.Errorf("%w: %q is not a scope; the scopes are %q", ErrInvalidKey, s, scopes)
+			return nil, fmt.Errorf("%w: %q is not a scope; the scopes are %s", ErrInvalidKey, s, scopeList)
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%w: it needs a scope; the scopes are %q", ErrInvalidKey, scopes)
+		return nil, fmt.Errorf("%w: it needs a scope; the scopes are %s", ErrInvalidKey, scopeList)
 	}
 	return slices.DeleteFunc(slices.Clone(scopes), func(s Scope) bool { return !slices.Contains(list, s) }), nil
 }

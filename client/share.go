@@ -66,7 +66,7 @@ func (c *Client) Share(account, name string, o ShareOptions) (Link, error) {
 }
 
 // Address returns a blob's URL without a signature, or the one of a prefix that ends in a slash, to
-// which the rest of a name is appended, and the URL of the list of blobs below the prefix.
+// which a name's rest is appended, and the URL that lists the blobs below the prefix.
 func (c *Client) Address(account, name string) (address, list string, err error) {
 	path, err := blobPath(account, name)
 	if err != nil {

@@ -53,8 +53,7 @@ type Options struct {
 	// moves, because those that are interrupted are in doubt.
 	Concurrency int
 
-	// DryRun changes nothing: events and the Summary say what would be done. A folder that would be
-	// written must exist.
+	// DryRun changes nothing: events and the Summary say what would be done.
 	DryRun bool
 
 	// StateDir is a local folder, created when it is needed, in which Copy remembers large blobs
@@ -320,11 +319,6 @@ func take(ctx context.Context, taken chan<- struct{}, n int) bool {
 // runOne runs a job, reports its outcome, and then calls ended with its error, perhaps after it has
 // returned.
 func (b *Batch) runOne(ctx context.Context, j *job, ended func(error)) {
-	if j.deletes && b.o.DryRun {
-		b.conclude(j, Event{Kind: Deleted})
-		ended(nil)
-		return
-	}
 	if j.rename != nil {
 		if possible, err := b.runRename(ctx, j); possible {
 			ended(err)

@@ -21,7 +21,7 @@ func (b *Batch) DeleteListed(ctx context.Context, blobs iter.Seq2[Item, error]) 
 			case err != nil:
 				b.conclude(&job{}, Event{Kind: Failed, Err: err})
 			}
-			if err != nil || !yield(deletion(item, false)) {
+			if err != nil || !yield(deletion(item, false, b.o.DryRun)) {
 				return
 			}
 		}
@@ -32,17 +32,20 @@ func (b *Batch) DeleteListed(ctx context.Context, blobs iter.Seq2[Item, error]) 
 // Delete adds a blob's deletion. If it must exist, it fails with client.ErrNotFound if there is
 // none, unless the key only permits writes: then nobody can look for it.
 func (b *Batch) Delete(of Item, mustExist bool) {
-	b.deletions = append(b.deletions, deletion(of, mustExist))
+	b.deletions = append(b.deletions, deletion(of, mustExist, b.o.DryRun))
 }
 
-// deletion returns the job that deletes a blob.
-func deletion(of Item, mustExist bool) job {
+// deletion returns the job that deletes a blob, or only looks for it.
+func deletion(of Item, mustExist, dryRun bool) job {
 	return job{source: of, deletes: true, run: func(ctx context.Context, _ func(done, total int64)) (outcome, error) {
 		if mustExist {
 			_, err := of.Client.Head(ctx, of.Account, of.Name)
 			if err != nil && !errors.Is(err, client.ErrForbidden) && !errors.Is(err, client.ErrUnauthorized) {
 				return outcome{}, err
 			}
+		}
+		if dryRun {
+			return outcome{}, nil
 		}
 		return outcome{}, of.Client.Delete(ctx, of.Account, of.Name, client.DeleteOptions{})
 	}}

@@ -73,13 +73,12 @@ func (b *Batch) DownloadFile(from Item, path string) error {
 
 // addBlob adds the job that writes a blob to a file. known is the blob if it was listed.
 func (b *Batch) addBlob(from Item, t *target, path string, known *client.Blob) {
-	root := t.root
-	d := &download{from: from, root: root, path: path, known: known, size: -1, dryRun: b.o.DryRun, options: b.o.Get}
+	d := &download{from: from, root: t.root, path: path, known: known, size: -1, dryRun: b.o.DryRun, options: b.o.Get}
 	etag := ""
 	if known != nil {
 		d.size, etag = known.Size, known.ETag
 	}
-	b.transfers = append(b.transfers, job{source: from, target: Item{Name: filepath.Join(root.Name(), path)}, size: d.size, etag: etag, run: d.run, publisher: t.publisher})
+	b.transfers = append(b.transfers, job{source: from, target: Item{Name: filepath.Join(t.dir, path)}, size: d.size, etag: etag, run: d.run, publisher: t.publisher})
 }
 
 // download writes a blob to a file. The file is written through the os.Root of its folder, and
@@ -109,6 +108,10 @@ func (d *download) run(ctx context.Context, progress func(done, total int64)) (o
 			return outcome{size: d.known.Size, etag: d.known.ETag, unchanged: true}, errors.Join(err, d.forget())
 		}
 	}
+	if d.dryRun && d.known == nil {
+		b, err := d.from.Client.Head(ctx, d.from.Account, d.from.Name)
+		return outcome{size: b.Size, etag: b.ETag}, err
+	}
 	if d.dryRun {
 		return outcome{size: d.size}, nil
 	}
@@ -124,6 +127,9 @@ func (d *download) run(ctx context.Context, progress func(done, total int64)) (o
 
 // hasContent reports whether the file has the blob's content.
 func (d *download) hasContent(ctx context.Context) (bool, error) {
+	if d.root == nil {
+		return false, nil
+	}
 	f, err := tree.Open(d.root, d.path)
 	if err != nil { // there is none, or it cannot be read: it is replaced, if that is possible
 		return false, nil //nolint:nilerr // see above

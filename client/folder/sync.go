@@ -57,7 +57,7 @@ func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if !isSkipped(name, skipped) {
-			b.addRemoval(deletion(to.item(name), false))
+			b.addRemoval(deletion(to.item(name), false, b.o.DryRun))
 		}
 	}
 	return b.trackUp(ctx, from, files, to, stored)
@@ -100,13 +100,16 @@ func (b *Batch) syncDown(ctx context.Context, from Prefix, to Dir) error {
 		return err
 	}
 	b.mirrored.empty, b.mirrored.nothing = len(b.transfers) == 0, listed == 0
+	if t.root == nil {
+		return nil
+	}
 	files, _, err := listDir(to, b.o.Filter)
 	if err := b.tolerate(err); err != nil {
 		return err
 	}
 	for _, f := range files {
 		if !t.names.Has(f.Name) {
-			b.addRemoval(removal(t.root, f.Name))
+			b.addRemoval(removal(t.root, f.Name, b.o.DryRun))
 		}
 	}
 	return b.trackDown(ctx, t.root, files)
@@ -126,7 +129,7 @@ func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) error {
 	b.mirrored.empty, b.mirrored.nothing = len(source) == 0, len(source) == 0 && b.o.Filter == nil
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if _, exists := source[name]; !exists {
-			b.addRemoval(deletion(to.item(name), false))
+			b.addRemoval(deletion(to.item(name), false, b.o.DryRun))
 		}
 	}
 	b.trackAcross(source, to, stored)
@@ -134,8 +137,11 @@ func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) error {
 }
 
 // removal returns the job that removes a local file.
-func removal(root *os.Root, name string) job {
+func removal(root *os.Root, name string, dryRun bool) job {
 	return job{source: localItem(root.Name(), name), deletes: true, run: func(context.Context, func(done, total int64)) (outcome, error) {
+		if dryRun {
+			return outcome{}, nil
+		}
 		return outcome{}, tree.Remove(root, filepath.FromSlash(name))
 	}}
 }

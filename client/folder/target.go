@@ -2,6 +2,7 @@ package folder
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -12,7 +13,8 @@ import (
 
 // target is a local folder that is written.
 type target struct {
-	root  *os.Root
+	dir   string
+	root  *os.Root // nil in a dry run if there is no such folder
 	names tree.Names
 
 	// publisher publishes what is received. It is nil if nothing is written.
@@ -22,14 +24,17 @@ type target struct {
 // openTarget opens a folder that is written, unless the run is dry.
 func openTarget(dir string, create, dryRun bool) (*target, error) {
 	root, err := openRoot(dir, create && !dryRun)
+	if dryRun && create && errors.Is(err, fs.ErrNotExist) {
+		return &target{dir: dir}, nil
+	}
 	if err != nil || dryRun {
-		return &target{root: root}, err
+		return &target{dir: dir, root: root}, err
 	}
 	group, err := client.NewFileGroup(root)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &target{root: root, publisher: &publisher{group: group}}, nil
+	return &target{dir: dir, root: root, publisher: &publisher{group: group}}, nil
 }
 
 func (t *target) close() error {
@@ -37,7 +42,10 @@ func (t *target) close() error {
 	if t.publisher != nil {
 		err = t.publisher.group.Close()
 	}
-	return errors.Join(err, t.root.Close())
+	if t.root != nil {
+		err = errors.Join(err, t.root.Close())
+	}
+	return err
 }
 
 // openRoot opens a local folder. With create, it creates the folder first.

@@ -126,8 +126,8 @@ func (u *upload) forget(ctx context.Context) error {
 	return err
 }
 
-// withAttributes returns the options for a file with its attributes in the metadata, unless those
-// have them already.
+// withAttributes returns the options for a file with its attributes in the metadata, unless they
+// are there already.
 func withAttributes(o client.PutOptions, info os.FileInfo) client.PutOptions {
 	metadata := client.FileMetadata(info)
 	maps.Copy(metadata, o.Metadata)
@@ -135,7 +135,8 @@ func withAttributes(o client.PutOptions, info os.FileInfo) client.PutOptions {
 	return o
 }
 
-// prepare sets the content type and metadata, and reports whether the known blob is the same already.
+// prepare sets the content type and metadata, and reports whether the known blob is the same
+// already.
 func (u *upload) prepare(ctx context.Context) (same bool, err error) {
 	info, err := os.Stat(u.path)
 	if err != nil {

@@ -112,6 +112,25 @@ func flagsFirst(root *kong.Node, args []string) []string {
 	return slices.Concat(words, flags, []string{"--"}, operands)
 }
 
+// withoutHuman returns the arguments of commands that print sizes without the -h of other programs,
+// which stands for sizes in units: they are printed so in any case. Without operands it is help.
+func withoutHuman(args []string) []string {
+	if len(args) == 0 || !slices.Contains([]string{"ls", "list", "du", "tree", "find"}, args[0]) {
+		return args
+	}
+	kept := args[:1:1]
+	operands := slices.ContainsFunc(args[1:], func(arg string) bool { return !isFlag(arg) })
+	for _, arg := range args[1:] {
+		if short := isFlag(arg) && arg[1] != '-'; short && (len(arg) > 2 || operands) {
+			arg = strings.ReplaceAll(arg, "h", "")
+		}
+		if arg != "-" {
+			kept = append(kept, arg)
+		}
+	}
+	return kept
+}
+
 // isFlag reports whether an argument is a flag, or "--".
 func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 

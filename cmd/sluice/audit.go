@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"sluice/database"
-	"sluice/internal/storage"
 	"sluice/internal/terminal"
 	"sluice/ledger"
 )
@@ -26,7 +25,7 @@ func (auditCommand) Help() string {
 // Run prints a line for each inconsistency in the ledgers of channels and sessions and in the
 // counts of accounts, and returns an error if there is any.
 func (c *auditCommand) Run(ctx context.Context, console *console) error {
-	stores, err := storage.OpenMeta(ctx, c.location(), false)
+	stores, err := c.openMeta(ctx, false)
 	if err != nil {
 		return err
 	}

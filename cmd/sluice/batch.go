@@ -42,6 +42,7 @@ type batch struct {
 	moves    bool                      // moves blobs and copies none
 	contexts map[*client.Client]string // the servers' names in operands
 
+	ctx     context.Context  //nolint:containedctx // a run's, for requests that explain failures
 	refused []refusedOperand // operands that cannot be transferred
 	sum     folder.Summary   // when everything has ended
 
@@ -111,6 +112,7 @@ func (b *batch) refuse(operand string, err error) {
 
 // run runs what was added.
 func (b *batch) run(ctx context.Context) error {
+	b.ctx = ctx
 	for _, r := range b.refused {
 		b.fail(printedTransfer{Source: r.name, Reason: lineOf(r.err)}, r.err)
 	}
@@ -265,6 +267,14 @@ func (b *batch) showOutcome(e folder.Event) {
 
 // cause returns why a transfer or a deletion has failed, with what to do.
 func (b *batch) cause(e folder.Event) error {
+	err := b.reason(e)
+	if isMissing(e.Err) && e.Source.Client != nil && b.ctx != nil {
+		return withBelow(b.ctx, e.Source.Client, operand.Remote{Account: e.Source.Account, Name: e.Source.Name}, err, "use -r")
+	}
+	return err
+}
+
+func (b *batch) reason(e folder.Event) error {
 	noSource, mayBeMoved := errors.AsType[*folder.NoSourceError](e.Err)
 	switch {
 	case mayBeMoved:

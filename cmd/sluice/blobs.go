@@ -29,9 +29,21 @@ func allBlobs(operands []remoteOperand) error {
 func head(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
 	b, err := from.Head(ctx, of.Account, of.Name)
 	if isMissing(err) {
-		err = exitWith(exitNotFound, errors.New("the blob does not exist"))
+		err = withBelow(ctx, from, of, exitWith(exitNotFound, errors.New("the blob does not exist")), "sluice ls lists them")
 	}
 	return b, err
+}
+
+// withBelow returns the error of a blob that does not exist, with advice if there are blobs below
+// its name.
+func withBelow(ctx context.Context, on *client.Client, of operand.Remote, err error, advice string) error {
+	for _, listErr := range on.List(ctx, of.Account, client.ListOptions{Prefix: of.Name + "/", PageSize: 1}) {
+		if listErr == nil {
+			return fmt.Errorf("%w; there are blobs below %s/: %s", err, terminal.Name(of.String()), advice)
+		}
+		break // a key that cannot list
+	}
+	return err
 }
 
 // isMissing reports whether a HEAD's response says that there is no blob. A server of an earlier

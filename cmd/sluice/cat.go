@@ -54,6 +54,9 @@ func (c *catCommand) write(ctx context.Context, out io.Writer, from *client.Clie
 		if err == nil {
 			continue
 		}
+		if isMissing(err) {
+			err = withBelow(ctx, from, of.Remote, err, "sluice ls lists them")
+		}
 		err = blobError(of.Remote, reads.explain(err))
 		if written > 0 && !errors.Is(err, client.ErrCorrupt) {
 			return exitWith(exitPartly, err)

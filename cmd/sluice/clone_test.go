@@ -64,7 +64,7 @@ func TestCloneRefusals(t *testing.T) {
 		{exitUsage, "--from-bytes: ", []string{"--from", from, "--from-bytes", "http://" + secret, "--to", empty()}},
 		{exitUsage, "in the same place", []string{"--from", from, "--to", from + "/."}},
 		{exitUsage, "in the same place", []string{"--from", from, "--to", from, "--to-bytes", "s3://bucket"}},
-		{exitNotFound, "the source: the folder " + nowhere + " has no", []string{"--from", nowhere, "--to", empty()}},
+		{exitNotFound, "the source: there is no data in the folder " + nowhere, []string{"--from", nowhere, "--to", empty()}},
 		{exitFailed, "the source: the data folder " + served + " is in use", []string{"--from", served, "--to", empty()}},
 		{exitFailed, "the target: the data folder " + served + " is in use", []string{"--from", from, "--to", served}},
 		{exitFailed, "the target: it is the instance ", []string{"--from", from, "--to", newSource(t)}},

@@ -26,7 +26,7 @@ type console struct {
 	mu       sync.Mutex
 	progress *terminal.Progress // that is shown on err; nil: none
 	waiting  time.Time          // until when a wait was announced
-	away     time.Time          // when an outage was announced
+	away     time.Time          // when an outage, or a missing response, was announced
 }
 
 // announcedWait is the shortest wait that is announced.
@@ -42,9 +42,9 @@ func (c *console) shows(progress *terminal.Progress) {
 	c.progress = progress
 }
 
-// waits says that a request will be repeated after d, because the server asked for it. Of requests
-// that wait at the same time it names the first. It may be called concurrently.
-func (c *console) waits(d time.Duration) {
+// waits says that a request will be repeated after d, because the server asked for it with an
+// error. Of requests that wait at the same time it names the first. It may be called concurrently.
+func (c *console) waits(d time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	until := time.Now().Add(d)
@@ -52,7 +52,7 @@ func (c *console) waits(d time.Duration) {
 		return
 	}
 	c.waiting = until
-	c.announce(fmt.Sprintf("waiting %v because the server asked", d.Round(time.Second)))
+	c.announce(fmt.Sprintf("waiting %v because the server asked: %s", d.Round(time.Second), lineOf(err)))
 }
 
 // outage says that requests are repeated while the server is away. Of requests that wait at the
@@ -62,6 +62,17 @@ func (c *console) outage(err error) {
 	defer c.mu.Unlock()
 	if now := time.Now(); now.After(c.away.Add(outageInterval)) {
 		c.announce("the server is away, trying again: " + lineOf(err))
+		c.away = now
+	}
+}
+
+// slow says that the server has not responded for a while. Of requests that wait at the same time
+// it names the first. It may be called concurrently.
+func (c *console) slow(operation string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.After(c.away.Add(outageInterval)) {
+		c.announce("waiting for the server's response: " + operation)
 		c.away = now
 	}
 }

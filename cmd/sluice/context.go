@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
+	"sluice/client"
 	"sluice/internal/contexts"
 	"sluice/internal/terminal"
 )
@@ -42,7 +46,7 @@ func (contextAdd) Help() string {
 }
 
 // Run adds the context.
-func (c *contextAdd) Run(console *console) error {
+func (c *contextAdd) Run(ctx context.Context, console *console) error {
 	added, err := c.context(console.in)
 	if err != nil {
 		return err
@@ -51,8 +55,27 @@ func (c *contextAdd) Run(console *console) error {
 		if err := l.Add(c.Name, added, c.Replace); err != nil {
 			return exitWith(exitUsage, err)
 		}
-		return nil
+		return c.ask(ctx, console)
 	})
+}
+
+// ask returns an error if there is a server at the URL, and it is not a service. One that cannot be
+// reached may be started later.
+func (c *contextAdd) ask(ctx context.Context, console *console) error {
+	on, err := client.New(c.URL, client.Options{MaxAttempts: 1, StallTimeout: announcedWait})
+	if err != nil {
+		return exitWith(exitUsage, err)
+	}
+	_, err = on.Info(ctx)
+	e, reported := errors.AsType[*client.Error](err)
+	switch {
+	case err == nil:
+		return nil
+	case reported && e.Status < http.StatusInternalServerError && (e.Code == "" || isWrongAddress(err)), errors.Is(err, client.ErrBadResponse):
+		return usagef("%s is not the base URL of a service: want it with its base path, without /v1, and not the address for S3: %w", terminal.Text(c.URL), err)
+	default:
+		return printLine(console.err, "The context is added, although the server cannot be asked now: "+lineOf(err))
+	}
 }
 
 func (c *contextAdd) context(stdin io.Reader) (contexts.Context, error) {

@@ -84,7 +84,7 @@ func (c *copier) add(ctx context.Context, b *batch, from, to operand.Remote, rec
 	case err != nil:
 		return blobError(from, err)
 	case found == nil:
-		return blobError(from, exitWith(exitNotFound, errors.New("the blob does not exist")))
+		return blobError(from, withBelow(ctx, c.from, from, exitWith(exitNotFound, errors.New("the blob does not exist")), "use -r"))
 	}
 	b.CopyBlob(b.item(c.from, from), *found, b.item(c.to, to))
 	return nil

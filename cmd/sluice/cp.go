@@ -16,7 +16,9 @@ type localOrRemote struct{ operand.Operand }
 
 // UnmarshalText parses the operand.
 func (o *localOrRemote) UnmarshalText(text []byte) (err error) {
-	o.Operand, err = operand.Parse(string(text))
+	if o.Operand, err = operand.Parse(string(text)); err == nil && o.Remote != nil {
+		err = checkRemote(*o.Remote)
+	}
 	return err
 }
 
@@ -103,7 +105,7 @@ func (c *cpCommand) sources() (paths []string, blobs []operand.Remote, err error
 }
 
 func bothLocal(source, target operand.Operand) error {
-	return usagef("%s and %s are both local: want CONTEXT:ACCOUNT/NAME, or :ACCOUNT/NAME for the current server", terminal.Name(source.Path), terminal.Name(target.Path))
+	return usagef("%s and %s are both local: did you mean :%s, which is on the current server? CONTEXT:ACCOUNT/NAME is on another", terminal.Name(source.Path), terminal.Name(target.Path), terminal.Name(target.Path))
 }
 
 // clientsOf returns clients for the servers of two operands, or one client if they have the same

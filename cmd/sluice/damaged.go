@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"sluice/internal/storage"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
 	"sluice/metastore"
@@ -47,7 +46,7 @@ type printedOwner struct {
 // Run prints the damage that reads and the scrub have recorded: a line for each blob and extent, or
 // with --json an object for each extent. It returns an error if there is any.
 func (c *damagedCommand) Run(ctx context.Context, console *console) error {
-	stores, err := storage.OpenMeta(ctx, c.location(), false)
+	stores, err := c.openMeta(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,8 @@ func (d *downloader) run(ctx context.Context, b *batch, sources []operand.Remote
 	switch {
 	case target == operand.Stdio && (several || recursive || first.Folder()):
 		return usagef("%s cannot be written to standard output: want a single blob; sluice cat writes several", shownSources(sources))
+	case target == operand.Stdio && b.dryRun:
+		return usagef("--dry-run has no meaning for standard output")
 	case target == operand.Stdio && b.output.JSON:
 		return usagef("--json and - both write to standard output: use one of them")
 	case target == operand.Stdio:
@@ -82,8 +84,10 @@ func (d *downloader) run(ctx context.Context, b *batch, sources []operand.Remote
 // toFolder adds blobs, or the blobs below prefixes, that are read into a folder. Each of several
 // keeps its name.
 func (d *downloader) toFolder(ctx context.Context, b *batch, sources []operand.Remote, target string, recursive bool) error {
-	if err := os.MkdirAll(target, 0o777); err != nil {
-		return err
+	if !b.dryRun {
+		if err := os.MkdirAll(target, 0o777); err != nil {
+			return err
+		}
 	}
 	for _, from := range sources {
 		err := d.add(ctx, b, from, target, recursive, len(sources) > 1)
@@ -148,6 +152,8 @@ func checkTarget(target string, several, recursive bool) (isFolder bool, err err
 	exists := err == nil
 	isFolder = exists && info.IsDir() || recursive || os.IsPathSeparator(target[len(target)-1])
 	switch {
+	case exists && !info.IsDir() && recursive:
+		return false, usagef("%s is a file: want a folder for the blobs below a prefix", terminal.Name(target))
 	case exists && !info.IsDir() && !info.Mode().IsRegular():
 		return false, usagef("%s is not a regular file: want a file, a folder, or - for standard output", terminal.Name(target))
 	case !isFolder && several:

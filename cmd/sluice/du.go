@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"sluice/client"
+	"sluice/internal/operand"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
 )
 
 // duCommand prints how much blobs store.
 type duCommand struct {
-	Prefixes []remoteOperand `arg:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it."`
+	Prefixes []remoteOperand `arg:"" optional:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it. Default: all accounts."`
 
 	serverFlags
 	outputFlags
@@ -21,7 +23,7 @@ type duCommand struct {
 
 // Help returns examples.
 func (duCommand) Help() string {
-	return examples("sluice du team", "sluice du team/photos/ team/logs/")
+	return examples("sluice du", "sluice du team", "sluice du team/photos/ team/logs/")
 }
 
 // printedUse is what the blobs below a prefix store, in JSON.
@@ -32,14 +34,19 @@ type printedUse struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// Run lists the blobs of each prefix, and prints their number and the sum of their sizes.
+// Run prints the number of blobs and the sum of their sizes below each prefix, or in each account.
 func (c *duCommand) Run(ctx context.Context, console *console) error {
 	from, err := c.client(console, "")
 	if err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', 0)
-	err = eachOf(c.Prefixes, func(of remoteOperand) error {
+	if len(c.Prefixes) == 0 {
+		err = c.eachAccount(ctx, console, from, operand.Remote{}, func(of operand.Remote, a *client.Account) error {
+			return c.print(console, table, of, printedUse{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes})
+		})
+	}
+	err = errors.Join(err, eachOf(c.Prefixes, func(of remoteOperand) error {
 		use := printedUse{Account: of.Account, Prefix: of.Name}
 		for e, err := range from.List(ctx, of.Account, client.ListOptions{Prefix: of.Name}) {
 			if err != nil {
@@ -53,11 +60,15 @@ func (c *duCommand) Run(ctx context.Context, console *console) error {
 				return err
 			}
 		}
-		if c.JSON {
-			return terminal.WriteJSON(console.out, use)
-		}
-		_, err := fmt.Fprintf(table, "%s\t%d blobs\t%s\n", units.Bytes(use.Bytes), use.Blobs, terminal.Name(of.String()))
-		return err
-	})
+		return c.print(console, table, of.Remote, use)
+	}))
 	return errors.Join(err, table.Flush())
+}
+
+func (c *duCommand) print(console *console, table io.Writer, of operand.Remote, use printedUse) error {
+	if c.JSON {
+		return terminal.WriteJSON(console.out, use)
+	}
+	_, err := fmt.Fprintf(table, "%s\t%d blobs\t%s\n", units.Bytes(use.Bytes), use.Blobs, terminal.Name(of.String()))
+	return err
 }

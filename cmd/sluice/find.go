@@ -17,7 +17,7 @@ import (
 
 // findCommand lists the blobs that match conditions.
 type findCommand struct {
-	Prefix remoteOperand `arg:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it."`
+	Prefix remoteOperand `arg:"" optional:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it. Default: all accounts."`
 
 	Name      []string       `env:"-" sep:"none" placeholder:"PATTERN" help:"Blobs whose names match, such as '*.jpg', 'logs/*.txt' or '/top/**'. Of several, one must match. Default: all."`
 	Larger    *blobSize      `env:"-" placeholder:"SIZE" help:"Blobs of more bytes, such as 10MiB."`
@@ -75,21 +75,28 @@ func (c *findCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	parent, now, empty := c.Prefix.Name[:strings.LastIndexByte(c.Prefix.Name, '/')+1], time.Now(), true
-	for e, err := range from.List(ctx, c.Prefix.Account, client.ListOptions{Prefix: c.Prefix.Name}) {
+	now := time.Now()
+	return c.eachAccount(ctx, console, from, c.Prefix.Remote, func(of operand.Remote, _ *client.Account) error {
+		return c.list(ctx, console, from, of, names, now)
+	})
+}
+
+func (c *findCommand) list(ctx context.Context, console *console, from *client.Client, of operand.Remote, names *folder.Filter, now time.Time) error {
+	parent, empty := of.Name[:strings.LastIndexByte(of.Name, '/')+1], true
+	for e, err := range from.List(ctx, of.Account, client.ListOptions{Prefix: of.Name}) {
 		if err != nil {
-			return blobError(c.Prefix.Remote, err)
+			return blobError(of, err)
 		}
 		empty = false
 		if !c.matches(&e.Blob, now) || !names.Includes(strings.TrimPrefix(e.Name, parent)) {
 			continue
 		}
-		if err := c.print(console.out, e); err != nil {
+		if err := c.print(console.out, of.Account, e); err != nil {
 			return err
 		}
 	}
 	if empty {
-		return c.nothingAt(console, c.Prefix.Remote)
+		return c.nothingAt(console, of)
 	}
 	return nil
 }
@@ -128,11 +135,11 @@ func (c *findCommand) matches(b *client.Blob, now time.Time) bool {
 	return true
 }
 
-func (c *findCommand) print(out io.Writer, e client.Entry) error {
-	name := operand.Remote{Account: c.Prefix.Account, Name: e.Name}
+func (c *findCommand) print(out io.Writer, account string, e client.Entry) error {
+	name := operand.Remote{Account: account, Name: e.Name}
 	switch {
 	case c.JSON:
-		return writeEntry(out, c.Prefix.Account, e)
+		return writeEntry(out, account, e)
 	case c.Print0:
 		_, err := io.WriteString(out, name.String()+"\x00")
 		return err

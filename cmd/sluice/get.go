@@ -13,6 +13,7 @@ type getCommand struct {
 	Target  string                 `arg:"" name:"file" default:"." words:"" help:"File, folder, or - for standard output. Default: the current folder."`
 
 	Recursive bool `short:"r" env:"-" help:"Read all blobs below the prefix into a folder. It is created if needed. Of several, each keeps its own name, too."`
+	DryRun    bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
 
 	serverFlags
 	outputFlags
@@ -40,7 +41,7 @@ func (c *getCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	transfers := folder.Options{Get: reads.downloads()}
+	transfers := folder.Options{Get: reads.downloads(), DryRun: c.DryRun}
 	if err := c.set(&transfers, c.Recursive); err != nil {
 		return err
 	}

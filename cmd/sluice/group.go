@@ -72,6 +72,10 @@ func writeGroupJSON(console *console, name string, limits keys.Limits, used meta
 
 // writeGroup writes a line for each limit: its name, its value and, if it is a quota, what is used.
 func writeGroup(console *console, limits keys.Limits, used metastore.Used) error {
+	defaults := map[string]string{}
+	for _, s := range settingTable(&configuration{}) {
+		defaults[s.name] = strings.Trim(s.defaultWords(), "`") + ", or serve's --" + s.name
+	}
 	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
 	if err := printLine(table, "LIMIT\tVALUE\tUSED"); err != nil {
 		return err
@@ -82,7 +86,7 @@ func writeGroup(console *console, limits keys.Limits, used metastore.Used) error
 			text = size(limit).String()
 		}
 		if text == "" {
-			text = "default of the service"
+			text = defaults["key-"+k.Flag()]
 		}
 		if k.Quota() {
 			if use = fmt.Sprint(k.Used(used)); k.Bytes {

@@ -15,6 +15,9 @@ import (
 	"sluice/internal/testenv"
 )
 
+// unreplaced matches a variable of kong, and none of a shell's arrays.
+var unreplaced = regexp.MustCompile(`\$\{[a-z0-9_-]+\}`)
+
 // TestHelpFits checks the help of every command: its width, and that it shows the flags' defaults.
 func TestHelpFits(t *testing.T) {
 	var out strings.Builder
@@ -42,8 +45,8 @@ func TestHelpFits(t *testing.T) {
 		if narrow != text || !strings.HasPrefix(text, "Usage: ") {
 			t.Errorf("the help of %q depends on the terminal: %s", pathOf(node), text)
 		}
-		if strings.Contains(text, "(-)") {
-			t.Errorf("the help of %q has variables without a name", pathOf(node))
+		if strings.Contains(text, "(-)") || unreplaced.MatchString(text) {
+			t.Errorf("the help of %q has variables without a name or a text", pathOf(node))
 		}
 		for _, flag := range node.Flags {
 			if flag.HasDefault && !flag.IsBool() && !strings.Contains(flag.Help, "Default:") && !strings.Contains(text, "Default: "+flag.Default) {
@@ -53,6 +56,14 @@ func TestHelpFits(t *testing.T) {
 				t.Errorf("%s: --%s has no help", pathOf(node), flag.Name)
 			}
 		}
+	}
+}
+
+// TestManualIsWritten checks that the manual has each command, and no text that was to be replaced.
+func TestManualIsWritten(t *testing.T) {
+	manual := must(t, "help", "--man").stdout
+	if found := unreplaced.FindString(manual); found != "" || !strings.Contains(manual, "reseal") {
+		t.Errorf("the manual has %q", found)
 	}
 }
 

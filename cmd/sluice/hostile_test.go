@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,14 +46,32 @@ func TestWaitsAreAnnounced(t *testing.T) {
 		on, err := newClient(c, contexts.Server{URL: "http://localhost:9090"}, client.Options{Transport: server})
 		testenv.OK(t, err)
 		testenv.OK(t, on.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
-		const waits = "sluice: waiting 1m0s because the server asked\nsluice: waiting 3m20s because the server asked\n"
+		const reason = " because the server asked: localhost:9090 responded 503 Service Unavailable (503, to be repeated after "
+		const waits = "sluice: waiting 1m0s" + reason + "1m0s)\nsluice: waiting 3m20s" + reason + "3m20s)\n"
 		testenv.Equal(t, out.String(), waits, "stderr")
 		time.Sleep(time.Hour)
 		c.shows(terminal.NewProgress(&shown, false))
-		c.waits(time.Minute)
-		c.waits(time.Minute) // of a parallel request
+		c.waits(time.Minute, errors.New("it is busy"))
+		c.waits(time.Minute, errors.New("it is busy")) // of a parallel request
 		c.shows(nil)
-		testenv.Equal(t, shown.String(), "waiting 1m0s because the server asked\n", "shown")
+		testenv.Equal(t, shown.String(), "waiting 1m0s because the server asked: it is busy\n", "shown")
+	})
+}
+
+// TestSlowServersAreAnnounced checks that a command names the request for which it waits after 3
+// seconds without a byte, once for all requests.
+func TestSlowServersAreAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		c := &console{err: &out}
+		server := transportFunc(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(4 * time.Second)
+			return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		})
+		on := testenv.Must(newClient(c, contexts.Server{URL: "http://localhost:9090"}, client.Options{Transport: server}))(t)
+		testenv.OK(t, on.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
+		testenv.OK(t, on.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
+		testenv.Equal(t, out.String(), "sluice: waiting for the server's response: delete a blob\n", "stderr")
 	})
 }
 

@@ -27,6 +27,16 @@ func (f metaFlags) location() storage.Location {
 	return storage.Location{Data: f.Data, Meta: f.Meta}
 }
 
+// openMeta opens the metadata. Root opens them as the data folder's owner.
+func (f metaFlags) openMeta(ctx context.Context, create bool) (*storage.Stores, error) {
+	if l := f.location(); !l.Shared() {
+		if err := asOwner(l.Data); err != nil {
+			return nil, err
+		}
+	}
+	return storage.OpenMeta(ctx, f.location(), create)
+}
+
 // keyFlags are the flags of all key commands.
 type keyFlags struct {
 	Config    configFlag `placeholder:"FILE" help:"Configuration file of serve."`
@@ -36,7 +46,7 @@ type keyFlags struct {
 
 // withKeys calls fn with the instance's keys, which it creates if create is set.
 func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx context.Context, store whole.Database) error) error {
-	stores, err := storage.OpenMeta(ctx, f.location(), create)
+	stores, err := f.openMeta(ctx, create)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"sluice/client"
+	"sluice/internal/node"
 	"sluice/internal/secretfile"
 	"sluice/internal/terminal"
 )
@@ -32,19 +36,19 @@ type shareCommand struct {
 
 // Help returns what a link is, and examples.
 func (*shareCommand) Help() string {
-	return "Prints a URL with which others use a hosted network without a key, until it expires or the key that signs it is revoked. The key needs an S3 secret. No request is sent.\n\n" +
+	return "Prints a URL with which others use a hosted network without a key, until it expires or the key that signs it is revoked. The key needs an S3 secret. On a local instance, which needs no link, the plain URL is printed.\n\n" +
 		examples("sluice share team/photo.jpg --for 1d", "sluice share team/photos/", "sluice share --write team/inbox/report.pdf --secret-file team.s3")
 }
 
 // printedLink is a link in JSON.
 type printedLink struct {
 	URL     string    `json:"url"`
-	List    string    `json:"list,omitempty"` // only of a prefix
-	Expires time.Time `json:"expires"`
+	List    string    `json:"list,omitempty"`   // only of a prefix
+	Expires time.Time `json:"expires,omitzero"` // none on a local instance
 }
 
 // Run prints the link.
-func (c *shareCommand) Run(console *console) error {
+func (c *shareCommand) Run(ctx context.Context, console *console) error {
 	of := c.Blob.Remote
 	switch {
 	case of.Name == "":
@@ -54,12 +58,17 @@ func (c *shareCommand) Run(console *console) error {
 	case c.For < time.Second || c.For > client.MaxShare:
 		return usagef("--for: a link is valid for 1s to 7d")
 	}
-	with, err := c.client(console, "")
+	with, err := c.clientWith(console, "", client.Options{MaxAttempts: 1})
 	if err != nil {
 		return err
 	}
 	o := client.ShareOptions{For: c.For, Create: c.Write}
-	if o.KeyID, o.Secret, err = c.secret(); err != nil {
+	if o.KeyID, o.Secret, err = c.secret(); err != nil || isLoopback(with.URL()) {
+		if info, infoErr := with.Info(ctx); infoErr == nil && info.Profile == string(node.Local) {
+			return c.printPlain(console, with)
+		}
+	}
+	if err != nil {
 		return exitWith(exitUsage, err)
 	}
 	shared, err := with.Share(of.Account, of.Name, o)
@@ -70,6 +79,24 @@ func (c *shareCommand) Run(console *console) error {
 		return terminal.WriteJSON(console.out, printedLink{shared.URL, shared.List, shared.Expires.UTC()})
 	}
 	return errors.Join(printLine(console.out, shared.URL), c.remark(console, remarkOn(shared, c.Write)))
+}
+
+// printPlain prints the URL on a local instance, which serves everybody who can reach it.
+func (c *shareCommand) printPlain(console *console, with *client.Client) error {
+	plain, list, err := with.Address(c.Blob.Account, c.Blob.Name)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return terminal.WriteJSON(console.out, printedLink{URL: plain, List: list})
+	}
+	return errors.Join(printLine(console.out, plain), c.remark(console, "The instance is local: it needs no link, and serves only this machine unless it listens elsewhere."))
+}
+
+// isLoopback reports whether a URL is one of this machine.
+func isLoopback(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
 
 // remarkOn says how a link is used.

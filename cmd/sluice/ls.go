@@ -9,13 +9,14 @@ import (
 	"text/tabwriter"
 
 	"sluice/client"
+	"sluice/internal/operand"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
 )
 
 // lsCommand lists blobs.
 type lsCommand struct {
-	Prefix remoteOperand `arg:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it."`
+	Prefix remoteOperand `arg:"" optional:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX for the names that begin with it. Default: the accounts."`
 
 	Recursive bool `short:"r" env:"-" help:"List all names, and not only those up to the next slash."`
 	Long      bool `short:"l" env:"-" help:"Also print sizes and times of modification."`
@@ -26,7 +27,7 @@ type lsCommand struct {
 
 // Help returns examples.
 func (lsCommand) Help() string {
-	return examples("sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team")
+	return examples("sluice ls", "sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team")
 }
 
 // printedPrefix is a group of names in JSON.
@@ -35,31 +36,57 @@ type printedPrefix struct {
 	Prefix  string `json:"prefix"`
 }
 
-// Run prints the names, relative to the prefix's last slash.
+// Run prints the names below the prefix, or the accounts.
 func (c *lsCommand) Run(ctx context.Context, console *console) error {
 	from, err := c.client(console, "")
 	if err != nil {
 		return err
 	}
-	o := client.ListOptions{Prefix: c.Prefix.Name}
+	out := newLongList(console.out)
+	err = c.eachAccount(ctx, console, from, c.Prefix.Remote, func(of operand.Remote, account *client.Account) error {
+		if account != nil && !c.Recursive {
+			return c.printAccount(out, account)
+		}
+		return c.list(ctx, console, from, out, of, account != nil)
+	})
+	return errors.Join(err, out.Flush())
+}
+
+// list prints the names below a prefix, relative to its last slash or, on request, to the server.
+func (c *lsCommand) list(ctx context.Context, console *console, from *client.Client, out *longList, of operand.Remote, whole bool) error {
+	o := client.ListOptions{Prefix: of.Name}
 	if !c.Recursive {
 		o.Delimiter = "/"
 	}
-	folder := c.Prefix.Name[:strings.LastIndexByte(c.Prefix.Name, '/')+1]
-	out, empty := newLongList(console.out), true
-	for e, err := range from.List(ctx, c.Prefix.Account, o) {
-		if err == nil {
-			err = c.print(out, folder, e)
-		}
+	folder, before, empty := of.Name[:strings.LastIndexByte(of.Name, '/')+1], "", true
+	if whole {
+		before = of.Account + "/"
+	}
+	for e, err := range from.List(ctx, of.Account, o) {
 		if err != nil {
-			return errors.Join(out.Flush(), blobError(c.Prefix.Remote, err))
+			return blobError(of, err)
+		}
+		if err := c.print(out, of.Account, before+strings.TrimPrefix(e.Name+e.Prefix, folder), e); err != nil {
+			return err
 		}
 		empty = false
 	}
 	if empty {
-		return c.nothingAt(console, c.Prefix.Remote)
+		return c.nothingAt(console, of)
 	}
-	return out.Flush()
+	return nil
+}
+
+// printAccount prints an account as a folder.
+func (c *lsCommand) printAccount(out *longList, a *client.Account) error {
+	switch {
+	case c.JSON:
+		return terminal.WriteJSON(out, printedUse{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes})
+	case c.Long:
+		return out.add("%s\t%s\t  %s/\n", units.Bytes(a.Bytes), counted(a.Blobs, "blob"), a.Account)
+	default:
+		return out.add("%s/\n", a.Account)
+	}
 }
 
 // longList aligns columns. It is flushed at times, so that a long list needs little memory.
@@ -83,11 +110,11 @@ func (l *longList) add(format string, args ...any) error {
 	return err
 }
 
-func (c *lsCommand) print(out *longList, folder string, e client.Entry) error {
-	name := terminal.Name(strings.TrimPrefix(e.Name+e.Prefix, folder))
+func (c *lsCommand) print(out *longList, account, name string, e client.Entry) error {
+	name = terminal.Name(name)
 	switch {
 	case c.JSON:
-		return writeEntry(out, c.Prefix.Account, e)
+		return writeEntry(out, account, e)
 	case !c.Long:
 		return out.add("%s\n", name)
 	case e.Prefix != "":

@@ -57,7 +57,7 @@ func (f *readFlags) reads(ctx context.Context, console *console, from *client.Cl
 	if from == nil {
 		return nil, usagef("the source is local: --pay and the other flags for paid reads have no meaning")
 	}
-	r := &paidReads{payment: &client.Payment{SessionID: f.Session}, maxSpend: f.MaxSpend}
+	r := &paidReads{payment: &client.Payment{SessionID: f.Session}}
 	if f.MaxChunksets != nil {
 		r.payment.MaxChunksets = *f.MaxChunksets
 	}
@@ -65,6 +65,7 @@ func (f *readFlags) reads(ctx context.Context, console *console, from *client.Cl
 		return r, nil
 	}
 	var err error
+	r.maxSpend = *f.MaxSpend
 	r.payment.Payer, r.file, err = f.payer(ctx, console, from, f.Purchase)
 	return r, err
 }
@@ -143,7 +144,10 @@ func (r *paidReads) write(out io.Writer, p printedSpending) error {
 		line += fmt.Sprintf(", %d of them in doubt", p.ChunksetsInDoubt)
 	}
 	if r.payment.Payer != nil {
-		line += fmt.Sprintf("; %s spent, %d of at most %d in all", counted(p.Spent, "unit"), p.TotalSpent, r.maxSpend)
+		line += fmt.Sprintf("; %s spent, %d in all, of at most %d", counted(p.Spent, "unit"), p.TotalSpent, r.maxSpend)
+		if p.TotalSpent > r.maxSpend {
+			line += ", which earlier commands have exceeded"
+		}
 	}
 	return printLine(out, line)
 }

@@ -36,7 +36,7 @@ func newParser(commands any, options ...kong.Option) (*parser, error) {
 // parse parses a command line. Its errors say what is wrong, where and what to do; with an error
 // the result is what could be parsed, or nil.
 func (p *parser) parse(args []string) (*kong.Context, error) {
-	command, err := p.kong.Parse(flagsFirst(p.kong.Model.Node, args))
+	command, err := p.kong.Parse(flagsFirst(p.kong.Model.Node, withoutHuman(args)))
 	if err == nil {
 		return command, emptyFlags(command)
 	}
@@ -122,8 +122,7 @@ func setTexts(k *kong.Kong) error {
 		"${data}", defaultData, "${default_url}", contexts.DefaultURL,
 		"${chain_id}", strconv.Itoa(paychan.DefaultChainID),
 	}
-	none := &configuration{}
-	for _, s := range slices.Concat(locationSettings(none), storageSettings(none), chainSettings(none)) {
+	for _, s := range settingTable(&configuration{}) {
 		texts = append(texts, "${"+s.name+"_help}", s.flagHelp())
 	}
 	names := strings.NewReplacer(texts...)

@@ -17,11 +17,11 @@ import (
 
 // payerFlags configure a payer. Commands that pay embed them.
 type payerFlags struct {
-	MaxPrice         uint64 `env:"-" placeholder:"AMOUNT" help:"Highest price of a chunkset to pay, in units of the asset. Required to pay; see sluice info."`
-	MaxSpend         uint64 `env:"-" placeholder:"AMOUNT" help:"Highest sum of all that is ever paid with the state file. Required to pay."`
-	Deposit          uint64 `env:"-" placeholder:"AMOUNT" help:"Deposit of a channel that is opened. On a chain it is made there. Default: the server's, 1000000."`
-	Channel          string `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`
-	PaymentChannelID uint64 `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of a channel that the account has opened on the chain, to make it known to a server that collects there. Required for the first payment to one, unless --channel is used."`
+	MaxPrice         *uint64 `env:"-" placeholder:"AMOUNT" help:"Highest price of a chunkset to pay, in units of the asset. Required to pay; see sluice info."`
+	MaxSpend         *uint64 `env:"-" placeholder:"AMOUNT" help:"Highest sum of all that is ever paid with the state file. Required to pay."`
+	Deposit          uint64  `env:"-" placeholder:"AMOUNT" help:"Deposit of a channel that is opened. On a chain it is made there. Default: the server's, 1000000."`
+	Channel          string  `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`
+	PaymentChannelID uint64  `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of a channel that the account has opened on the chain, to make it known to a server that collects there. Required for the first payment to one, unless --channel is used."`
 
 	ownPayer
 }
@@ -35,10 +35,12 @@ type ownPayer struct {
 // limited returns an error unless the flags limit what is paid.
 func (f *payerFlags) limited() error {
 	switch {
-	case f.MaxPrice == 0:
+	case f.MaxPrice == nil:
 		return errors.New("--max-price AMOUNT is required: sluice info prints the price of a chunkset")
-	case f.MaxSpend == 0:
+	case f.MaxSpend == nil:
 		return errors.New("--max-spend AMOUNT is required: it limits the sum of all payments")
+	case *f.MaxPrice == 0 || *f.MaxSpend == 0:
+		return errors.New("--max-price and --max-spend: 0 units buy nothing; without the flags, reads that are free are free")
 	}
 	return nil
 }
@@ -47,7 +49,7 @@ func (f *payerFlags) limited() error {
 // state file.
 func (f *payerFlags) payer(ctx context.Context, console *console, of *client.Client, chunksets int64) (*client.Payer, string, error) {
 	return f.open(ctx, of, client.PayerOptions{
-		MaxPrice: f.MaxPrice, MaxSpend: f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel, PaymentChannelID: f.PaymentChannelID,
+		MaxPrice: *f.MaxPrice, MaxSpend: *f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel, PaymentChannelID: f.PaymentChannelID,
 		OnWait: func(ch client.Channel) { console.awaits(unsettled(ch)) },
 	})
 }

@@ -1,38 +1,22 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"os"
-	"time"
-
-	"golang.org/x/term"
 
 	"sluice/instance"
 	"sluice/internal/terminal"
 )
 
-// progress prints the progress of a clone or a check: a bar on a terminal, a line every few seconds
-// elsewhere. The caller must Close it.
+// progress shows the progress of a clone or a check on a terminal. The caller must Close it.
 type progress struct {
-	out   io.Writer
-	quiet bool
-	shown *terminal.Progress
-	lines bool // reports whether lines are printed in place of bars
-
+	shown    *terminal.Progress
 	phase    instance.Phase
-	printed  time.Time
 	transfer *terminal.Transfer // for this phase; nil before the first one
 }
 
 func newProgress(out io.Writer, quiet bool) *progress {
-	f, isFile := out.(*os.File)
-	bars := isFile && term.IsTerminal(int(f.Fd()))
-	return &progress{out: out, quiet: quiet, shown: terminal.NewProgress(out, quiet), lines: !bars && !quiet}
+	return &progress{shown: terminal.NewProgress(out, quiet)}
 }
-
-// progressInterval is the time between two lines.
-const progressInterval = 5 * time.Second
 
 // phaseUnits are the units in which phases are counted.
 var phaseUnits = map[instance.Phase]string{
@@ -51,19 +35,6 @@ func (p *progress) update(now instance.Progress) {
 	if now.Ended {
 		p.transfer.End()
 	}
-	if p.lines && (began || now.Ended || time.Since(p.printed) >= progressInterval) {
-		p.printed = time.Now()
-		// An error has nowhere to go.
-		_, _ = fmt.Fprintf(p.out, "%s: %s %s\n", now.Phase, howFar(now), phaseUnits[now.Phase])
-	}
-}
-
-// howFar returns what is done, of a total if that is known.
-func howFar(now instance.Progress) string {
-	if now.Total == 0 {
-		return fmt.Sprint(now.Done)
-	}
-	return fmt.Sprintf("%d of %d", min(now.Done, now.Total), now.Total)
 }
 
 // begin ends the last phase's line, and shows one for the new phase.

@@ -12,6 +12,7 @@ type putCommand struct {
 	Target  remoteOperand   `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ to keep the names of the files."`
 
 	Recursive bool `short:"r" env:"-" help:"Store the files of a folder and of the folders in it, named by their paths below it. Of several, each keeps its own name, too."`
+	DryRun    bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
 
 	serverFlags
 	outputFlags
@@ -35,7 +36,7 @@ func (c *putCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	transfers := folder.Options{Put: options}
+	transfers := folder.Options{Put: options, DryRun: c.DryRun}
 	if err := c.transferFlags.set(&transfers, c.Recursive); err != nil {
 		return err
 	}

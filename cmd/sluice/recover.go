@@ -69,13 +69,17 @@ func (c *recoverCommand) Run(ctx context.Context, console *console) (err error) 
 	if err != nil {
 		return err
 	}
-	out := console.out
+	out, recovered := console.out, false
 	if c.Report != "" {
-		report, err := os.OpenFile(c.Report, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return fmt.Errorf("--report: %w", err)
+		report, openErr := os.OpenFile(c.Report, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if openErr != nil {
+			return fmt.Errorf("--report: %w", openErr)
 		}
-		defer func() { err = errors.Join(err, report.Sync(), report.Close()) }()
+		defer func() {
+			if err = errors.Join(err, report.Sync(), report.Close()); err != nil && !recovered {
+				err = errors.Join(err, os.Remove(c.Report)) // the same command can be run again
+			}
+		}()
 		out = io.MultiWriter(console.out, report)
 	}
 	_, generation, err := instance.Recover(ctx, c.location(), instance.RecoverOptions{ReadChannel: read, Confirm: func(found instance.Setback) error {
@@ -90,6 +94,7 @@ func (c *recoverCommand) Run(ctx context.Context, console *console) (err error) 
 	case err != nil:
 		return err
 	}
+	recovered = true
 	return printLine(out, fmt.Sprintf("Generation %d has begun: changes are accepted.", generation))
 }
 

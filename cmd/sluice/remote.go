@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"sluice/blob"
 	"sluice/client"
 	"sluice/internal/contexts"
 	"sluice/internal/operand"
@@ -17,8 +19,22 @@ type remoteOperand struct{ operand.Remote }
 
 // UnmarshalText parses the operand.
 func (r *remoteOperand) UnmarshalText(text []byte) (err error) {
-	r.Remote, err = operand.ParseRemote(string(text))
-	return err
+	if r.Remote, err = operand.ParseRemote(string(text)); err != nil {
+		return err
+	}
+	return checkRemote(r.Remote)
+}
+
+// checkRemote returns an error for an operand that no server accepts.
+func checkRemote(r operand.Remote) error {
+	_, err := blob.ParseAccount(r.Account)
+	if err == nil && !r.Folder() {
+		err = blob.CheckName(r.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: want ACCOUNT/NAME, such as team/photo.jpg", terminal.Name(r.String()), err)
+	}
+	return nil
 }
 
 // Decode implements kong.MapperValue.
@@ -86,6 +102,7 @@ func keptName(r operand.Remote) string {
 // asks for it.
 func newClient(console *console, s contexts.Server, o client.Options) (*client.Client, error) {
 	o.Key, o.UserAgent, o.OnWait = s.Key, "sluice/"+version(), console.waits
+	o.OnSlow = console.slow
 	c, err := client.New(s.URL, o)
 	if err != nil {
 		return nil, exitWith(exitUsage, about(s.Source, err))

@@ -23,6 +23,7 @@ type rmCommand struct {
 
 	Recursive bool `short:"r" env:"-" help:"Delete all blobs below the prefix. The command asks before."`
 	Yes       bool `short:"y" env:"-" help:"Do not ask."`
+	DryRun    bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
 
 	serverFlags
 	outputFlags
@@ -44,7 +45,7 @@ func (c *rmCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.outputFlags, folder.Options{})
+	b := newBatch(console, c.outputFlags, folder.Options{DryRun: c.DryRun})
 	return b.end(ctx, c.run(ctx, b, on))
 }
 
@@ -59,7 +60,7 @@ func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error 
 	if err := d.check(ctx, b); err != nil || len(d.prefixes) == 0 {
 		return err
 	}
-	if !c.Yes {
+	if !c.Yes && !c.DryRun {
 		if err := d.count(ctx); err != nil {
 			return err
 		}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 
 	"sluice/client"
@@ -71,7 +73,7 @@ func (c *syncCommand) run(ctx context.Context, b *batch, from, to *client.Client
 	if err != nil {
 		return err
 	}
-	target, err := c.end(b, to, c.Target.Operand, !c.DryRun)
+	target, err := c.end(b, to, c.Target.Operand, true)
 	if err != nil {
 		return err
 	}
@@ -88,18 +90,21 @@ func (c *syncCommand) run(ctx context.Context, b *batch, from, to *client.Client
 	return nil
 }
 
-// end returns the folder or prefix that an operand names. A folder must exist, unless it may be
-// created.
-func (c *syncCommand) end(b *batch, on *client.Client, of operand.Operand, create bool) (folder.End, error) {
+// end returns the folder or prefix that an operand names. A folder must exist unless it is written.
+func (c *syncCommand) end(b *batch, on *client.Client, of operand.Operand, written bool) (folder.End, error) {
 	if of.Remote != nil {
 		return b.prefix(on, asFolder(*of.Remote)), nil
 	}
-	if create {
+	if written && !c.DryRun {
 		if err := os.MkdirAll(of.Path, 0o777); err != nil {
 			return nil, err
 		}
 	}
-	if info, err := os.Stat(of.Path); err != nil || !info.IsDir() {
+	info, err := os.Stat(of.Path)
+	if written && errors.Is(err, fs.ErrNotExist) {
+		return folder.Dir(of.Path), nil
+	}
+	if err != nil || !info.IsDir() {
 		return nil, noFolder(of.Path)
 	}
 	return folder.Dir(of.Path), nil

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"sluice/client"
+	"sluice/internal/operand"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
 )
 
 // treeCommand prints the names below a prefix as a tree.
 type treeCommand struct {
-	Prefix remoteOperand `arg:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX/."`
+	Prefix remoteOperand `arg:"" optional:"" name:"prefix" help:"ACCOUNT, or ACCOUNT/PREFIX/. Default: all accounts."`
 
 	Level int  `short:"L" env:"-" placeholder:"NUMBER" help:"Print so many levels, and do not list what is below them. Default: all."`
 	Long  bool `short:"l" env:"-" help:"Also print sizes."`
@@ -42,15 +43,26 @@ func (c *treeCommand) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	prefix := asFolder(c.Prefix.Remote)
-	t := &treeWalk{command: c, from: from, account: prefix.Account, root: terminal.Name(prefix.String()), out: console.out}
-	if err := t.walk(ctx, prefix.Name, "", 1); err != nil {
-		return blobError(prefix, err)
+	t := &treeWalk{command: c, from: from, out: console.out}
+	err = c.eachAccount(ctx, console, from, c.Prefix.Remote, func(of operand.Remote, _ *client.Account) error {
+		prefix, before := asFolder(of), t.folders+t.blobs
+		t.account, t.root = prefix.Account, terminal.Name(prefix.String())
+		if err := t.walk(ctx, prefix.Name, "", 1); err != nil {
+			return blobError(prefix, err)
+		}
+		if t.folders+t.blobs == before {
+			return c.nothingAt(console, prefix)
+		}
+		return nil
+	})
+	if err != nil || t.folders+t.blobs == 0 {
+		return err
 	}
-	if t.folders+t.blobs == 0 {
-		return c.nothingAt(console, prefix)
+	remark := fmt.Sprintf("%s, %s, %s", counted(t.folders, "folder"), counted(t.blobs, "blob"), units.Bytes(t.bytes))
+	if t.cut {
+		remark += fmt.Sprintf(", and what is below level %d", c.Level)
 	}
-	return c.remark(console, fmt.Sprintf("%s, %s, %s", counted(t.folders, "folder"), counted(t.blobs, "blob"), units.Bytes(t.bytes)))
+	return c.remark(console, remark)
 }
 
 // treeWalk lists folder by folder, depth first, as only then is it known which entry is the last
@@ -63,6 +75,7 @@ type treeWalk struct {
 	out     io.Writer
 
 	folders, blobs, bytes int64
+	cut                   bool // a folder at the last level was not listed
 }
 
 // walk prints what is directly and indirectly in a folder. Each line begins with indent.
@@ -83,6 +96,7 @@ func (t *treeWalk) walk(ctx context.Context, folder, indent string, level int) e
 		if err := t.print(e, folder, indent+branch); err != nil {
 			return err
 		}
+		t.cut = t.cut || e.Prefix != "" && level == t.command.Level
 		if e.Prefix != "" && level != t.command.Level {
 			if err := t.walk(ctx, e.Prefix, indent+below, level+1); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"sluice/client"
@@ -21,14 +22,35 @@ import (
 
 // writeFlags describe the blobs that a command stores.
 type writeFlags struct {
-	Expires            units.When        `short:"e" env:"-" group:"Stored blobs:" placeholder:"WHEN" help:"When they expire: 7d, 'in 7 days', 2030-01-31, 2030-01-31T12:00:00Z or Unix seconds. Default: never."`
-	ContentType        string            `env:"-" group:"Stored blobs:" placeholder:"TYPE" help:"Their content type. Default: guessed by name and content."`
-	CacheControl       string            `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Cache-Control, for public reads."`
-	ContentDisposition string            `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Disposition."`
-	ContentLanguage    string            `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Language."`
-	Meta               map[string]string `env:"-" group:"Stored blobs:" placeholder:"NAME=VALUE" mapsep:"none" help:"A header Blob-Meta-NAME of them. The flag may be repeated."`
-	CreateOnly         bool              `env:"-" group:"Stored blobs:" help:"Store only what does not exist: a blob that does is left as it is, and is an error unless it has the same content."`
-	PartSize           partSize          `env:"-" group:"Stored blobs:" placeholder:"SIZE" help:"Size of the parts in which large files are sent, at most 5GiB. Default: 16MiB, more if there would be too many."`
+	Expires            units.When `short:"e" env:"-" group:"Stored blobs:" placeholder:"WHEN" help:"When they expire: 7d, 'in 7 days', 2030-01-31, 2030-01-31T12:00:00Z or Unix seconds. Default: never."`
+	ContentType        string     `env:"-" group:"Stored blobs:" placeholder:"TYPE" help:"Their content type. Default: guessed by name and content."`
+	CacheControl       string     `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Cache-Control, for public reads."`
+	ContentDisposition string     `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Disposition."`
+	ContentLanguage    string     `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Language."`
+	Meta               metadata   `env:"-" group:"Stored blobs:" placeholder:"NAME=VALUE" help:"A header Blob-Meta-NAME of them. The flag may be repeated."`
+	CreateOnly         bool       `env:"-" group:"Stored blobs:" help:"Store only what does not exist: a blob that does is left as it is, and is an error unless it has the same content."`
+	PartSize           partSize   `env:"-" group:"Stored blobs:" placeholder:"SIZE" help:"Size of the parts in which large files are sent, at most 5GiB. Default: 16MiB, more if there would be too many."`
+}
+
+// metadata are custom headers by their names.
+type metadata map[string]string
+
+// UnmarshalText adds a header, which must not be there in another case of letters, either.
+func (m *metadata) UnmarshalText(text []byte) error {
+	name, value, found := strings.Cut(string(text), "=")
+	if !found {
+		return fmt.Errorf("want NAME=VALUE, not %q", text)
+	}
+	for other := range *m {
+		if strings.EqualFold(name, other) {
+			return fmt.Errorf("%s is set twice", name)
+		}
+	}
+	if *m == nil {
+		*m = metadata{}
+	}
+	(*m)[name] = value
+	return nil
 }
 
 // partSize is an upload's part size in bytes.
@@ -125,6 +147,8 @@ func (u *uploader) run(ctx context.Context, b *batch, sources []string, to opera
 			b.refuse(source, err)
 		case err != nil:
 			return err
+		case source == operand.Stdio && b.dryRun:
+			return usagef("--dry-run has no meaning for standard input, which would be read")
 		case source == operand.Stdio:
 			u.stream(ctx, b, b.console.in, to)
 			return nil

@@ -149,7 +149,11 @@ func unknownFlag(_ *kong.Context, command *kong.Node, found []string) string {
 	if command.Parent != nil {
 		of = pathOf(command)
 	}
-	if meant := closest(found[1], names); meant != "" {
+	meant := flagSynonyms[found[1]]
+	if !slices.Contains(names, meant) {
+		meant = closest(found[1], names)
+	}
+	if meant != "" {
 		return fmt.Sprintf("%s has no flag %s: did you mean %s?", of, found[1], meant)
 	}
 	if command.Parent == nil {
@@ -168,6 +172,15 @@ func commandNames(node *kong.Node) (names []string) {
 	return names
 }
 
+// flagSynonyms are what other programs call flags.
+var flagSynonyms = map[string]string{"-R": "--recursive", "-a": "--recursive", "-f": "--yes", "--force": "--yes", "--dryrun": "--dry-run"}
+
+// unneeded are commands of other programs for which there is nothing to do, with what to know.
+var unneeded = map[string]string{
+	"mkdir": "folders come and go with the names of blobs", "rmdir": "folders come and go with the names of blobs",
+	"mb": "an account exists while it has blobs", "touch": "sluice put /dev/null ACCOUNT/NAME stores an empty blob",
+}
+
 // synonyms are what other programs call commands.
 var synonyms = map[string]string{
 	"delete": "rm", "del": "rm", "remove": "rm", "erase": "rm", "deletefile": "rm", "purge": "rm -r",
@@ -175,7 +188,7 @@ var synonyms = map[string]string{
 	"head": "stat", "show": "stat", "dir": "ls", "lsf": "ls -r", "lsl": "ls -l", "size": "du", "type": "cat", "print": "cat",
 	"store": "put", "fetch": "get", "read": "get", "rcat": "put", "presign": "share", "link": "share", "publiclink": "share", "url": "share",
 	"start": "serve", "server": "serve", "run": "serve", "alias": "context", "ping": "health", "ready": "health",
-	"search": "find", "keys": "key", "benchmark": "bench", "fsck": "check", "verify": "check",
+	"login": "context add", "logout": "context rm", "configure": "context add", "rb": "rm -r", "search": "find", "keys": "key", "benchmark": "bench", "fsck": "check", "verify": "check",
 }
 
 func unexpectedArgument(_ *kong.Context, command *kong.Node, found []string) string {
@@ -184,6 +197,9 @@ func unexpectedArgument(_ *kong.Context, command *kong.Node, found []string) str
 		meant := closest(found[1], names)
 		if command.Parent == nil && synonyms[found[1]] != "" {
 			meant = synonyms[found[1]]
+		}
+		if note := unneeded[found[1]]; command.Parent == nil && note != "" {
+			return fmt.Sprintf("there is no command %q, and no need for one: %s", found[1], note)
 		}
 		if meant != "" {
 			return fmt.Sprintf("there is no command %q: did you mean %s?", strings.TrimSpace(pathOf(command)+" "+found[1]), strings.TrimSpace(pathOf(command)+" "+meant))

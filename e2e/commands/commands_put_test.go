@@ -69,8 +69,8 @@ func TestPutCommand(t *testing.T) {
 		{args: []string{"upload", picture, "team/photos/", "-q"}},
 		{args: []string{"put", filepath.Join(dir, "empty"), "team/a//b", "--json"}, stdout: `{"status":"copied","source":"` + filepath.Join(dir, "empty") + `","target":"team/a//b","size":0,"etag":"\"0-0000000000000000\""}` + "\n"},
 		{args: []string{"put", page, "team/described", "-q", "-e", "2100-01-31", "--content-type", "text/x-own", "--cache-control", "max-age=60", "--content-disposition", "inline", "--content-language", "de", "--meta", "Color=light blue", "--meta", "n=a,b"}},
-		{args: []string{"put", page, "team/x", "--meta", "a=1", "--meta", "A=2"}, code: 1, stderr: "sluice: " + page + ": put a blob: "},
-		{args: []string{"put", page, "te am/x"}, code: 1, stderr: "sluice: " + page + ": put a blob: "},
+		{args: []string{"put", page, "team/x", "--meta", "a=1", "--meta", "A=2"}, code: 2, stderr: "sluice: --meta: A is set twice\n"},
+		{args: []string{"put", page, "te am/x"}, code: 2, stderr: "sluice: te am/x: the account must be "},
 	} {
 		if r := s.Sluice(test.args...); r.Code != test.code || r.Stdout != test.stdout || (test.code == 0 && r.Stderr != test.stderr) || !strings.HasPrefix(r.Stderr, test.stderr) {
 			t.Errorf("%q: %+v, want %+v", test.args, r, test)

@@ -43,7 +43,7 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{"put -r DIR/empty team/", 0, "there are no files in DIR/empty\n"},
 
 		// 1: a reason without a code of its own.
-		{"ls UPPER", 1, "The account must be in lower case, unless it is an address (400 bad_account"},
+		{"ls UPPER", 2, "the account must be in lower case, unless it is an address: want ACCOUNT/NAME"},
 		{"put DIR/file team/x --cache-control=max-age=x", 1, "(400 "},
 		{"ls team --url http://127.0.0.1:1", 1, "connection refused; sluice serve starts a server"},
 

@@ -47,6 +47,10 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 	s.Stop()
 
 	report := filepath.Join(t.TempDir(), "report")
+	declined := e2e.SluiceRuns(t, "recover", "--data", s.Data, "--report", report) // nobody can be asked
+	if _, err := os.Stat(report); declined.Code == 0 || !os.IsNotExist(err) {
+		t.Errorf("a declined recovery leaves its report: %+v, %v", declined, err)
+	}
 	r := e2e.SluiceRuns(t, "recover", "--data", s.Data, "--yes", "--report", report)
 	for _, want := range []string{"The instance is in generation 1.", "Objects that nothing refers to: 1, with", "Generation 2 has begun"} {
 		if r.Code != 0 || !strings.Contains(r.Stdout, want) {

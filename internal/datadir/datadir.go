@@ -225,7 +225,7 @@ func Require(path string, parts ...string) error {
 	for _, part := range parts {
 		_, err := os.Stat(filepath.Join(path, part))
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the folder %s has no %s: %w", path, part, ErrNoInstance)
+			return fmt.Errorf("there is no data in the folder %s, which has no %s: %w", path, part, ErrNoInstance)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read the data folder: %w", err)

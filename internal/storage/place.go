@@ -28,6 +28,9 @@ func OpenPlace(ctx context.Context, place string, mark bytestore.Name, write boo
 		return openRemotePlace(ctx, place, write)
 	}
 	if !write {
+		if _, err := os.Stat(place); err != nil {
+			return nil, nil, err
+		}
 		r, err := localfs.OpenReader(place, localfs.Options{})
 		if err != nil {
 			return nil, nil, err

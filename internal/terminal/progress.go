@@ -368,7 +368,7 @@ func (m *meter) rate(now time.Time) float64 {
 
 // formatLine returns a line of at most width columns: the name, a bar, what is done, the rate and
 // the time left, in columns of fixed widths. If it does not fit, the bar is left out first, then
-// the name's end.
+// the name's end, and then the sizes.
 func formatLine(width int, name string, done, size int64, rate float64, format func(int64) string) string {
 	numbers := fmt.Sprintf("%7s", format(done))
 	if size >= 0 {
@@ -381,12 +381,16 @@ func formatLine(width int, name string, done, size int64, rate float64, format f
 			left = timeLeft(float64(size-done) / rate)
 		}
 	}
-	numbers += fmt.Sprintf(" %9s %6s", speed, left)
 	const gap, minName = 2, 16
+	rates := fmt.Sprintf(" %9s %6s", speed, left)
+	if size >= 0 && width-len(numbers+rates)-gap < minName/2 {
+		numbers = fmt.Sprintf("%3d%%", percent(done, size))
+	}
+	numbers += rates
 	barWidth := 12 + max(width-defaultColumns, 0)/2 // on a wide terminal the bar and the name are longer
 	room := width - len(numbers) - gap
 	if room < minName/2 {
-		return runewidth.Truncate(numbers, width, "")
+		return runewidth.Truncate(strings.Join(strings.Fields(numbers), " "), width, "")
 	}
 	bar := ""
 	if size >= 0 && room-barWidth-gap >= minName {

@@ -34,8 +34,9 @@ func TestLineOfATransfer(t *testing.T) {
 		{80, "empty", 0, 0, 0, "empty                     [==========]  100%     0 B of 0 B                     "},
 		{80, "pipe", 1500, -1, 300, "pipe                                                    1.5 KiB   300 B/s       "},
 		{60, "a-long-name-of-a-file-in-a-folder.tar.gz", 1, 2 << 30, 1024, "a-long-name-of-...    0%     1 B of 2.0 GiB 1.0 KiB/s    24d"},
-		{40, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), " 45%  45 MiB of 100 MiB 5.2 MiB/s    11s"},
-		{20, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), " 45%  45 MiB of 100 "},
+		{40, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), "photo.jpg           45% 5.2 MiB/s    11s"},
+		{39, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), "photo.jpg          45% 5.2 MiB/s    11s"},
+		{20, "photo.jpg", 45 << 20, 100 << 20, 5.2 * (1 << 20), "45% 5.2 MiB/s 11s"},
 		{60, "日本語の名前のファイル", 5, 10, 0, "日本語の名前の...    50%     5 B of 10 B                    "},
 		{80, "more than announced", 20, 10, 1, "more than announced       [==========]  100%    20 B of 10 B        1 B/s       "},
 	} {
