@@ -16,13 +16,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-<<<<<<< HEAD
 // TestOneWrongBit flips bits in each small file of a data folder, and checks the folder: each is
 // told, with the way out. A file that is not in the table has no content, or none that is read.
-=======
-// TestOneWrongBit flips each bit of each small file in a data folder, and checks it: it is told, with
-// the way out. A file that is not in the table has no content, or none that is read.
->>>>>>> 8f3c3e3e (check, recover: lost and damaged small files are told, with the way out)
 func TestOneWrongBit(t *testing.T) {
 	data := newSource(t)
 	returns := []byte(`[{"since":"2026-01-02T03:04:05Z","name":"n","count":7,"session":"s"}]`)
@@ -72,15 +67,9 @@ func TestOneWrongBit(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
 // TestLostInstanceObject: without the object that has the bytes' id, and with another id, a
 // check, a recovery and a start say the same, and a recovery writes it anew. It does not take
 // another instance's bytes.
-=======
-// TestLostInstanceObject: without the object that has the bytes' id, and with another id, a check, a
-// recovery and a start say the same, and a recovery writes it anew. It does not take the bytes of
-// another instance.
->>>>>>> 8f3c3e3e (check, recover: lost and damaged small files are told, with the way out)
 func TestLostInstanceObject(t *testing.T) {
 	data := newSource(t)
 	id := filepath.Join(data, datadir.Bytes, string(blob.InstanceObject))
