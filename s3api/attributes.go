@@ -23,7 +23,7 @@ func (s *Server) getAttributes(x *call) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.blobs.Open(x.Request.Context(), x.account, x.key)
+	c, err := s.open(x)
 	if err != nil {
 		return exchange.BlobError(err)
 	}

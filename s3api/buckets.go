@@ -281,9 +281,23 @@ func (s *Server) putACL(x *call) error {
 	return x.writeEmpty(http.StatusOK)
 }
 
+// accountOfPlace returns the account that an object's bucket has.
+func accountOfPlace(at metastore.BlobName) string {
+	if account, ok := metastore.AccountOfMarkers(at.Account); ok {
+		return account
+	}
+	return at.Account
+}
+
+// open opens the blob that the request names.
+func (s *Server) open(x *call) (*blob.Content, error) {
+	at := blob.Place(x.account, x.key)
+	return s.blobs.Open(x.Request.Context(), at.Account, at.Name)
+}
+
 // lookUp returns the blob that the request names.
 func (s *Server) lookUp(x *call) (metastore.Blob, error) {
-	c, err := s.blobs.Open(x.Request.Context(), x.account, x.key)
+	c, err := s.open(x)
 	if err != nil {
 		return metastore.Blob{}, exchange.BlobError(err)
 	}

@@ -49,9 +49,6 @@ func (s *Server) copySource(x *call) (metastore.BlobName, error) {
 	if err != nil {
 		return metastore.BlobName{}, err
 	}
-	if isMarker(key) { // none is stored
-		return metastore.BlobName{}, exchange.ErrNoBlob
-	}
 	if err := checkKey(key); err != nil {
 		return metastore.BlobName{}, err
 	}
@@ -67,7 +64,7 @@ func (s *Server) copySource(x *call) (metastore.BlobName, error) {
 			return metastore.BlobName{}, err
 		}
 	}
-	return metastore.BlobName{Account: account, Name: key}, nil
+	return blob.Place(account, key), nil
 }
 
 // sourceConditions returns a copy's conditions on its source. S3 joins them as it does for a read:
@@ -142,21 +139,18 @@ func (s *Server) copy(x *call, o blob.CopyOptions, reserve func(ctx context.Cont
 		exchange.Confirm(reserved, err)
 	}
 	if errors.Is(err, metastore.ErrNoSource) {
-		err = s.missing(x.Request.Context(), o.From.Account, exchange.BlobError(err))
+		err = s.missing(x.Request.Context(), accountOfPlace(o.From), exchange.BlobError(err))
 	}
 	return b, err
 }
 
 // parseCopy returns what a request copies, and what it states about the copy.
 func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
-	if isMarker(x.key) {
-		return o, markerError()
-	}
 	h := x.header
 	if o.From, err = s.copySource(x); err != nil {
 		return o, err
 	}
-	o.To, o.Owner, o.Permit = metastore.BlobName{Account: x.account, Name: x.key}, x.Owner(), x.Recheck
+	o.To, o.Owner, o.Permit = blob.Place(x.account, x.key), x.Owner(), x.Recheck
 	if o.Source, err = s.sourcePrecondition(h); err != nil {
 		return o, err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/blob"
 	"sluice/checksum"
 	"sluice/exchange"
 	"sluice/metastore"
@@ -86,9 +87,6 @@ func (s *Server) deleteOne(ctx context.Context, account string, o document.Delet
 	if o.VersionID != "" && o.VersionID != "null" {
 		return errNoVersion
 	}
-	if isMarker(o.Key) {
-		return nil
-	}
 	if err := checkKey(o.Key); err != nil {
 		return err
 	}
@@ -96,7 +94,8 @@ func (s *Server) deleteOne(ctx context.Context, account string, o document.Delet
 	if err != nil {
 		return err
 	}
-	return s.blobs.Delete(ctx, account, o.Key, precondition)
+	at := blob.Place(account, o.Key)
+	return s.blobs.Delete(ctx, at.Account, at.Name, precondition)
 }
 
 // deleteCondition returns the conditions that a key has in the list, or nil.

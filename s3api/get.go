@@ -20,9 +20,6 @@ func (s *Server) getObject(x *call) error {
 	if x.header.Get("Service-Worker") != "" {
 		return exchange.ErrServiceWorker
 	}
-	if isMarker(x.key) {
-		return s.getMarker(x)
-	}
 	overrides, err := x.overrides()
 	if err != nil {
 		return err
@@ -31,7 +28,7 @@ func (s *Server) getObject(x *call) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.blobs.Open(x.Request.Context(), x.account, x.key)
+	c, err := s.open(x)
 	if err != nil {
 		return exchange.BlobError(err)
 	}

@@ -169,7 +169,7 @@ func (s *Server) listEntries(x *call, l listing) (metastore.Page, error) {
 }
 
 func (s *Server) listFrom(x *call, q metastore.ListQuery) (metastore.Page, error) {
-	return s.blobs.List(x.Request.Context(), q)
+	return s.blobs.ListKeys(x.Request.Context(), q)
 }
 
 // groupLeft returns the group that the listing's start lies in, if it has keys after the start, and

@@ -62,8 +62,9 @@ func (s *Server) createUpload(x *call) error {
 	if err != nil {
 		return err
 	}
+	at := blob.Place(x.account, x.key)
 	u, err := s.blobs.Begin(x.Request.Context(), blob.BeginOptions{
-		Account: x.account, Name: x.key, Uneven: true, ContentType: d.contentType, Metadata: d.metadata, Expires: d.expires, Owner: x.Owner(),
+		Account: at.Account, Name: at.Name, Uneven: true, ContentType: d.contentType, Metadata: d.metadata, Expires: d.expires, Owner: x.Owner(),
 	})
 	exchange.Confirm(reservation, err)
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Server) findUpload(x *call) (metastore.Upload, error) {
 	switch {
 	case err != nil:
 		return u, exchange.UploadError(err)
-	case u.Account != x.account || u.Name != x.key || u.PartSize != 0:
+	case blob.Place(x.account, x.key) != metastore.BlobName{Account: u.Account, Name: u.Name} || u.PartSize != 0:
 		return u, exchange.ErrNoUpload
 	}
 	return u, nil
@@ -161,7 +162,7 @@ func (s *Server) copyPart(x *call) error {
 	}
 	c, err := s.blobs.Open(x.Request.Context(), from.Account, from.Name)
 	if err != nil {
-		return s.missing(x.Request.Context(), from.Account, exchange.BlobError(err))
+		return s.missing(x.Request.Context(), accountOfPlace(from), exchange.BlobError(err))
 	}
 	defer c.Close()
 	if condition != nil {
@@ -422,7 +423,7 @@ func (s *Server) listUploads(x *call) error {
 	}
 	var page blob.UploadPage
 	if limit > 0 {
-		if page, err = s.blobs.UploadsByName(x.Request.Context(), q); errors.Is(err, database.ErrNotFound) {
+		if page, err = s.blobs.UploadsByKey(x.Request.Context(), q); errors.Is(err, database.ErrNotFound) {
 			return parameterError("upload-id-marker", "must be an upload's id")
 		}
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/internal/testenv"
+	"sluice/metastore"
 )
 
 // etagOf returns a body's ETag.
@@ -305,18 +306,59 @@ func TestUndeclaredChunks(t *testing.T) {
 	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/b", "").body, body, "a coding alone")
 }
 
-// TestFolderMarkers: a marker is accepted and not stored. It is there while something is below it.
+// TestFolderMarkers: an object with a key that ends in a slash is like any other, and the native
+// interface has none of it. Amazon stores it so, with bytes, too ("Organizing objects using
+// folders", Amazon S3 User Guide).
 func TestFolderMarkers(t *testing.T) {
 	s := newService(t)
-	s.want(t, 200, "PUT", "/bucket/dir/", "")
-	s.want(t, 404, "HEAD", "/bucket/dir/", "")
-	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/dir/", "not empty")
+	s.refused(t, 404, "NoSuchBucket", "GET", "/bucket/dir/", "")
+	s.want(t, 200, "PUT", "/bucket/dir/", "", "If-None-Match", "*", "X-Amz-Meta-Mode", "16877", "Content-Type", "application/x-directory")
+	s.refused(t, 412, "PreconditionFailed", "PUT", "/bucket/dir/", "", "If-None-Match", "*")
+	s.refused(t, 404, "NoSuchKey", "PUT", "/bucket/other/", "", "If-Match", "*")
+	s.want(t, 404, "HEAD", "/bucket/dir", "")
 	s.want(t, 200, "PUT", "/bucket/dir/file", "x")
-	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/dir/", "").ContentLength, 0, "a marker's length")
+	s.want(t, 200, "PUT", "/bucket/dir//", "with bytes")
+	for _, one := range []*service{s, start(t, setup{database: s.database})} {
+		res := one.want(t, 200, "HEAD", "/bucket/dir/", "")
+		testenv.Equal(t, fmt.Sprint(res.ContentLength, " ", res.Header.Get("X-Amz-Meta-Mode"), " ", res.Header.Get("Content-Type"), " ", res.Header.Get("ETag")), "0 16877 application/x-directory "+etagOf(""), "a marker")
+		testenv.Equal(t, one.want(t, 206, "GET", "/bucket/dir//", "", "Range", "bytes=5-").body, "bytes", "a marker's bytes")
+	}
+	list := func(query string) string {
+		page := decodedAs[sentPage](t, s.want(t, 200, "GET", "/bucket?list-type=2&"+query, "").body)
+		return strings.Join(page.entries(), ", ")
+	}
+	testenv.Equal(t, list(""), "dir/, dir//, dir/file", "the keys")
+	testenv.Equal(t, list("delimiter=/"), "dir/ (group)", "the folders")
+	testenv.Equal(t, list("prefix=dir/&delimiter=/"), "dir/, dir// (group), dir/file", "a folder")
+	s.want(t, 200, "PUT", "/bucket/copy/", "", "X-Amz-Copy-Source", "bucket/dir/")
+	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/copy/", "").Header.Get("X-Amz-Meta-Mode"), "16877", "the metadata of a copy")
+	s.want(t, 200, "PUT", "/bucket/copy/?tagging", "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>")
+	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/copy/", "").Header.Get("X-Amz-Tagging-Count"), "1", "the tags of a marker")
+	s.want(t, 200, "PUT", "/bucket/plain", "", "X-Amz-Copy-Source", "bucket/dir//")
+	id := s.begin(t, "/bucket/parts/")
+	part := s.want(t, 200, "PUT", "/bucket/parts/?partNumber=1&uploadId="+id, "part").Header.Get("ETag")
+	if got := s.want(t, 200, "GET", "/bucket?uploads", "").body; !strings.Contains(got, "<Key>parts/</Key>") {
+		t.Errorf("the uploads are %s", got)
+	}
+	s.want(t, 200, "POST", "/bucket/parts/?uploadId="+id, completion(named{1, part}))
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/parts/", "").body, "part", "an upload")
+	native := testenv.Must(s.blobs.List(t.Context(), metastore.ListQuery{Account: "bucket", Limit: 10}))(t)
+	testenv.Equal(t, len(native.Blobs), 2, "the native interface's blobs")
+	s.refused(t, 412, "PreconditionFailed", "DELETE", "/bucket/dir/", "", "If-Match", `"x"`)
 	s.want(t, 204, "DELETE", "/bucket/dir/", "")
+	s.refused(t, 404, "NoSuchKey", "GET", "/bucket/dir/", "")
 	s.want(t, 200, "GET", "/bucket/dir/file", "")
-	if got := s.want(t, 200, "GET", "/bucket", "").body; strings.Contains(got, "<Key>dir/</Key>") {
-		t.Errorf("the marker is listed: %s", got)
+	s.want(t, 204, "DELETE", "/bucket/dir/file", "")
+	s.want(t, 204, "DELETE", "/bucket/plain", "")
+	s.refused(t, 409, "BucketNotEmpty", "DELETE", "/bucket", "")
+	testenv.Equal(t, len(s.deleted(t, "<Object><Key>dir//</Key></Object><Object><Key>copy/</Key></Object><Object><Key>parts/</Key></Object>").Deleted), 3, "what was deleted")
+	s.want(t, 204, "DELETE", "/bucket", "")
+	for _, key := range []string{"/", "//", strings.Repeat("k", 1023) + "/"} {
+		s.want(t, 200, "PUT", "/bucket/"+key, "")
+		s.want(t, 200, "HEAD", "/bucket/"+key, "")
+	}
+	for key, code := range map[string]string{"a%00/": "InvalidArgument", strings.Repeat("k", 1024) + "/": "KeyTooLongError"} {
+		s.refused(t, 400, code, "PUT", "/bucket/"+key, "")
 	}
 }
 

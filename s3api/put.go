@@ -12,9 +12,6 @@ import (
 
 // putObject serves PutObject.
 func (s *Server) putObject(x *call) error {
-	if isMarker(x.key) {
-		return s.putMarker(x)
-	}
 	d, err := s.describe(x.header)
 	if err != nil {
 		return err
@@ -51,8 +48,9 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 	if err != nil {
 		return metastore.Blob{}, err
 	}
+	at := blob.Place(x.account, key)
 	stored, err := s.blobs.Put(x.StoreContext(), blob.PutOptions{
-		Account: x.account, Name: key, ContentType: d.contentType, Metadata: d.metadata, Owner: x.Owner(), Expires: d.expires,
+		Account: at.Account, Name: at.Name, ContentType: d.contentType, Metadata: d.metadata, Owner: x.Owner(), Expires: d.expires,
 		SHA256: b.sha256, Precondition: precondition, Permit: x.Recheck,
 	}, body, b.size)
 	return stored, body.Confirm(err)
@@ -60,14 +58,12 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 
 // deleteObject removes a blob, which need not exist.
 func (s *Server) deleteObject(x *call) error {
-	if isMarker(x.key) {
-		return x.writeEmpty(http.StatusNoContent)
-	}
 	precondition, err := s.deleteConditions(x.header)
 	if err != nil {
 		return err
 	}
-	if err := s.blobs.Delete(x.Request.Context(), x.account, x.key, precondition); err != nil {
+	at := blob.Place(x.account, x.key)
+	if err := s.blobs.Delete(x.Request.Context(), at.Account, at.Name, precondition); err != nil {
 		return err
 	}
 	return x.writeEmpty(http.StatusNoContent)

@@ -89,7 +89,7 @@ func (s *Server) parse(x *call) (err error) {
 	if x.level != objectLevel {
 		return nil
 	}
-	return x.checkKey()
+	return checkKey(x.key)
 }
 
 // respondOptions responds to a preflight. Pages may send what S3's clients send.
@@ -97,14 +97,6 @@ func respondOptions(x *call) error {
 	methods := []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut}
 	x.RespondOptions(methods, "Authorization, Cache-Control, Content-Disposition, Content-Encoding, Content-Language, Content-MD5, Content-Type, Expires, If-Match, If-Modified-Since, If-None-Match, If-Unmodified-Since, Range, "+wire.HeaderRequestID)
 	return nil
-}
-
-// checkKey returns an error for a key that no blob and no folder's marker can have.
-func (x *call) checkKey() error {
-	if x.op.markers && isMarker(x.key) {
-		return nil
-	}
-	return checkKey(x.key)
 }
 
 // findAccount sets the bucket's account.

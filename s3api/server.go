@@ -74,7 +74,7 @@ type call struct {
 	signed   *signed // the request's signature; nil: there is none, or the instance is local
 }
 
-// route selects an operation by the method, the level, one parameter of the query, and whether the
+// route selects an operation by the method, the level, the query's parameters, and whether the
 // header names a source to copy.
 type route struct {
 	method    string
@@ -91,13 +91,12 @@ func (r *route) selects(q query) bool {
 
 // operation is what a request asks for.
 type operation struct {
-	name    string // S3's
-	handle  func(*Server, *call) error
-	scope   access.Scope // what a hosted service's caller needs for the bucket's account; "": the handler decides
-	bucket  bool         // it needs a bucket that exists
-	writes  bool         // it changes the database, which the fence can forbid
-	markers bool         // its key may be a folder's marker
-	copies  bool         // the request names a source, by X-Amz-Copy-Source
+	name   string // S3's
+	handle func(*Server, *call) error
+	scope  access.Scope // what a hosted service's caller needs for the bucket's account; "": the handler decides
+	bucket bool         // it needs a bucket that exists
+	writes bool         // it changes the database, which the fence can forbid
+	copies bool         // the request names a source, by X-Amz-Copy-Source
 }
 
 // pattern returns the operation's pattern for the log and the metrics.

@@ -145,7 +145,7 @@ func (s *Server) deleteTagging(x *call) error {
 // tag replaces an object's tags, and leaves its date and its expiry as they are. Like every write,
 // it makes the caller's group the owner.
 func (s *Server) tag(x *call, tags string) error {
-	name := metastore.BlobName{Account: x.account, Name: x.key}
+	name := blob.Place(x.account, x.key)
 	o := blob.CopyOptions{From: name, To: name, KeepDate: true, Owner: x.Owner(), Permit: x.Recheck}
 	o.Restate = func(source metastore.Blob, copied *metastore.Blob) (err error) {
 		copied.Expires = source.Expires

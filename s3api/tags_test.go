@@ -107,6 +107,7 @@ func TestTagsOfForms(t *testing.T) {
 		testenv.OK(t, w.Close())
 		return s.do(t, "POST", "/bucket", form.String(), "Content-Type", w.FormDataContentType())
 	}
+	s.want(t, 200, "PUT", "/bucket", "")
 	wantError(t, post("invalid"), 400, "MalformedXML")
 	wantError(t, post(tagged("a", "b", "a", "c")), 400, "InvalidTag")
 	s.refused(t, 404, "NoSuchKey", "GET", "/bucket/form", "")
@@ -156,12 +157,13 @@ func TestQuotaOfTags(t *testing.T) {
 	signed := func(k signerOf, method, path, body string) response {
 		return send(t, k.sign(h.request(t, method, path, body)))
 	}
+	testenv.Equal(t, signed(other, "PUT", "/ours", "").StatusCode, 200, "the bucket")
 	testenv.Equal(t, signed(limited, "PUT", "/ours/a", "x").StatusCode, 200, "a PUT")
 	wantError(t, signed(limited, "PUT", "/ours/a?tagging", tagged("k", strings.Repeat("v", 200))), 403, "QuotaExceeded")
 	h.wantTags(t, "/ours/a")
 	testenv.Equal(t, signed(limited, "PUT", "/ours/a?tagging", tagged("k", "v")).StatusCode, 200, "tags that fit")
 	testenv.Equal(t, signed(other, "PUT", "/ours/a?tagging", tagged("k", strings.Repeat("v", 200))).StatusCode, 200, "another group's tags")
-	for group, want := range map[string]int64{"limited": 0, "other": 1} {
+	for group, want := range map[string]int64{"limited": 0, "other": 2} { // the bucket counts, too
 		used := testenv.Must(h.database.Usage(t.Context(), group))(t)
 		testenv.Equal(t, used.Objects, want, "objects of %s", group)
 	}

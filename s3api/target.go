@@ -107,10 +107,13 @@ func (t target) pattern() string {
 	}
 }
 
-// checkKey returns an error for a key that no blob can have.
+// checkKey returns an error for a key that neither a blob nor a folder's marker can have.
 func checkKey(key string) error {
 	if len(utf16.Encode([]rune(key))) > blob.MaxNameLength {
 		return refuseWith("KeyTooLongError", wire.CodeBadName, "a key has at most %d characters", blob.MaxNameLength)
+	}
+	if folder, ok := strings.CutSuffix(key, "/"); ok {
+		key = folder + "-" // a blob's name cannot end in a slash
 	}
 	return blob.CheckName(key)
 }

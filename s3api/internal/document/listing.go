@@ -80,7 +80,7 @@ func (r ListBucketResultV2) writeEntries(b *bytes.Buffer) {
 	writeEntries(b, "Contents", r.Contents, r.CommonPrefixes, r.EncodingType)
 }
 
-// NullVersion is the id of the only version that an object has in a bucket that keeps none.
+// NullVersion is the only version's id in a bucket that keeps none.
 const NullVersion = "null"
 
 // kindVersion is the element of ListVersionsResult with an object.
