@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"sluice/e2e"
@@ -88,6 +89,15 @@ func takeScreensOfOperations(t *testing.T, s *e2e.Server) {
 	p.until(`document.querySelector("#tray li[data-state=exists]")`)
 	p.untilText("#tray", "/s")
 	p.screenshots("uploading")
+	for _, width := range widths {
+		p.Do(chromedp.EmulateViewport(width, 900))
+		if covered := evaluate[int](p, `(() => {
+			const tray = document.getElementById("tray").getBoundingClientRect();
+			return [...document.querySelectorAll("main button, main input, .grid")].filter((e) => !e.closest(".grid-body")).map((e) => e.getBoundingClientRect()).filter((r) => r.height > 0 && r.bottom > tray.top && r.top < tray.bottom).length;
+		})()`); covered != 0 {
+			t.Errorf("the uploads cover %d elements at %d", covered, width)
+		}
+	}
 	p.press("Cancel 2 files")
 	p.until(`document.getElementById("tray").hidden`)
 }

@@ -169,7 +169,7 @@ func TestConsolePreviewsByName(t *testing.T) {
 	p.untilText(".stage pre", "# read me")
 	p.screenshots("byname")
 	at("docs/notes.MD")
-	p.untilText(".stage pre", "notes")
+	p.untilText(".stage .prose", "notes")
 	at("a.json")
 	p.untilText(".stage pre", "{\n  \"a\": 1\n}")
 	at("large.json")
