@@ -81,7 +81,7 @@ func Deployed(t testing.TB, name string, replaced [][2]string) string {
 
 // Front is what a proxy with a configuration of deploy/ leads to.
 type Front struct {
-	Nodes []string      // addresses of the native interface, at most three
+	Nodes []string      // native addresses, at most three
 	S3    []string      // addresses of S3's, one of each node, or none
 	Certs *Certificates // to serve TLS with; nil for none
 }
@@ -253,7 +253,7 @@ func StartProxy(t testing.TB, proxy *exec.Cmd, listener *net.TCPListener) {
 	})
 }
 
-// BehindCachingNginx runs nginx in front of the service with deploy/nginx-cache.conf.
+// BehindCachingNginx runs nginx before the service with deploy/nginx-cache.conf.
 func (s *Server) BehindCachingNginx() *Server {
 	s.T.Helper()
 	listener := ListenHere(s.T)
@@ -277,7 +277,7 @@ func WorkerDir(t testing.TB) string {
 	return dir
 }
 
-// BehindVarnish runs Varnish in front of the service with deploy/varnish.vcl, on a socket.
+// BehindVarnish runs Varnish before the service with deploy/varnish.vcl, on a socket.
 func (s *Server) BehindVarnish() *Server {
 	s.T.Helper()
 	socket := Front{Nodes: []string{s.Host}}.StartVarnish(s.T)

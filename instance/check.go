@@ -68,7 +68,7 @@ const (
 	DamagedRow    FindingKind = "row"    // does not match its checksum
 	DamagedBody   FindingKind = "body"   // an inline extent
 	DamagedObject FindingKind = "object" // is missing, or has another size or other bytes
-	DamagedFile   FindingKind = "file"   // a journal, or another file of the instance's own
+	DamagedFile   FindingKind = "file"   // a journal, or another of the instance's own files
 	DamagedBlob   FindingKind = "blob"   // needs what is damaged
 )
 

@@ -15,8 +15,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestNamedPipesInABackup puts a named pipe in place of each file in a place of backups: it is as if
-// the file were missing, and nothing waits for a writer.
+// TestNamedPipesInABackup puts a named pipe in place of each file in a place of backups. It is as
+// if the file were missing, and nothing waits for a writer.
 func TestNamedPipesInABackup(t *testing.T) {
 	place := testenv.MemoryDir(t)
 	files := testenv.Must(localfs.Open(place, localfs.Options{}))(t)

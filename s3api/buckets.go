@@ -193,7 +193,7 @@ func (s *Server) createBucket(x *call) error {
 	return x.writeEmpty(http.StatusOK)
 }
 
-// recordBucket records that the request's bucket was created, as one of the caller's objects.
+// recordBucket records that the request's bucket was created, as an object that the caller stores.
 func (s *Server) recordBucket(x *call) error {
 	reservation, err := x.Allowance.Reserve(x.Request.Context(), x.bucket, "", 0)
 	if err != nil {

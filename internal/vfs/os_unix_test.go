@@ -15,8 +15,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestOpenRefusesSpecialFiles opens what is no regular file, which must neither succeed nor wait for
-// another process.
+// TestOpenRefusesSpecialFiles opens files that are not regular, which must neither succeed nor wait
+// for another process.
 func TestOpenRefusesSpecialFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")

@@ -16,7 +16,7 @@ import (
 const SniffedBytes = 512
 
 // contentTypes has a line for each type: the type, and the endings of names without their dots. The
-// types are those of IANA's registry of media types, or else the ones that browsers use.
+// types are from IANA's media type registry, or else the ones that browsers use.
 //
 //go:embed contenttypes.txt
 var contentTypes string

@@ -90,7 +90,7 @@ func (l *Log) Objects() []Object { return l.objects }
 // Damage returns what is damaged in the segments.
 func (l *Log) Damage() []Damage { return l.damage }
 
-// Kept returns the paths of the files that Remove has kept before this Log was read.
+// Kept returns the paths of files that Remove has kept before this Log was read.
 func (l *Log) Kept() []string { return l.kept }
 
 // Empty reports whether there is no segment.

@@ -114,7 +114,7 @@ var errUnfit = errors.New("the PostgreSQL server cannot be used")
 type pooledConn struct {
 	postgresConn
 	pooled     *pgxpool.Conn
-	generation int64 // of the pool when the connection was begun
+	generation int64 // the pool's when the connection was begun
 	cancel     context.CancelFunc
 }
 

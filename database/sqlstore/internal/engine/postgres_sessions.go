@@ -66,7 +66,7 @@ var errNoCancel = errors.New("sqlstore: nothing must be cancelled on this connec
 // session is what the engine knows about a connection in the pool.
 type session struct {
 	all        *sessions
-	generation int64        // of the pool when the session was begun
+	generation int64        // the pool's when the session was begun
 	committing atomic.Int64 // when a COMMIT was sent that has no response yet, as a sessions.time; 0: none was
 	warning    atomic.Pointer[pgconn.Notice]
 	ended      atomic.Pointer[error] // why the engine ended it; nil: it did not
