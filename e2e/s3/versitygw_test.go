@@ -19,16 +19,17 @@ import (
 	"sluice/internal/testenv"
 )
 
-// expectedFile lists the tests of versitygw that fail, each with the reason: what docs/s3.md
-// refuses or states as different.
+// expectedFile lists the tests of versitygw that fail, in groups with the reason: what docs/s3.md
+// refuses or states as different. With each test stands what answerOf returns.
 const expectedFile = "testdata/versitygw.txt"
 
 // alone are the tests that must not see the uploads that others have left: an account keeps them
 // when its bucket is deleted.
 var alone = regexp.MustCompile(`^(ListMultipartUploads|AbortMultipartUpload|ListBuckets)_`)
 
-// TestVersityGW runs the tests that versitygw has for gateways like itself, and compares those that
-// fail with the list.
+// TestVersityGW runs versitygw's tests for gateways like itself, which compare status and code of
+// errors (testdata/statusandcode.go). It compares the tests that fail, and the service's answers in
+// them, with the list.
 func TestVersityGW(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.VersityGW)
@@ -45,8 +46,8 @@ func TestVersityGW(t *testing.T) {
 	}
 	failures := runVersityTests(t, program, names)
 	for _, name := range slices.Sorted(maps.Keys(failures)) {
-		if expected[name] == "" {
-			t.Errorf("%s fails: %s", name, failures[name])
+		if got := answerOf(failures[name]); got != expected[name] {
+			t.Errorf("%s is answered %q, and the list has %q: %s", name, got, expected[name], failures[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(expected)) {
@@ -59,28 +60,49 @@ func TestVersityGW(t *testing.T) {
 	}
 }
 
-// expectedFailures returns the reasons by test, and what matches the tests that are not run: a line
-// with a slash at its beginning has a regular expression and the reason.
-func expectedFailures(t *testing.T) (reasons map[string]string, foreign []*regexp.Regexp) {
+// expectedFailures returns the answers by test, and what matches the tests that are not run. A line
+// that begins with a slash has a regular expression and the reason, a line with = a group's reason,
+// and any other a test and the answer.
+func expectedFailures(t *testing.T) (answers map[string]string, foreign []*regexp.Regexp) {
 	t.Helper()
-	text := testenv.Must(os.ReadFile(expectedFile))(t)
-	reasons = map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+	answers = map[string]string{}
+	for line := range strings.Lines(string(testenv.Must(os.ReadFile(expectedFile))(t))) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "= ") {
 			continue
 		}
-		name, reason, found := strings.Cut(line, " ")
+		name, rest, found := strings.Cut(line, " ")
 		kind, isKind := strings.CutPrefix(name, "/")
 		switch {
-		case !found || reasons[name] != "":
-			t.Errorf("%s: %q has no reason, or is there twice", expectedFile, line)
+		case !found || answers[name] != "":
+			t.Errorf("%s: %q has no answer, or is there twice", expectedFile, line)
 		case isKind:
 			foreign = append(foreign, regexp.MustCompile(kind))
 		default:
-			reasons[name] = reason
+			answers[name] = rest
 		}
 	}
-	return reasons, foreign
+	return answers, foreign
+}
+
+// answerForms are the forms in which a failure states the answer: status and code, or of a response
+// without a body the code that the SDK makes of the status.
+var answerForms = []*regexp.Regexp{
+	regexp.MustCompile(`instead got (\d{3} \w+)$`),
+	regexp.MustCompile(`StatusCode: (\d{3}), RequestID: \w*,(?: HostID: \w*,)? (?:api error )?(\w+):`),
+	regexp.MustCompile(`expected [A-Z]\w+, instead got ([A-Z]\w+)$`),
+	regexp.MustCompile(`status code.* instead got (\d{3})`),
+	regexp.MustCompile(`(exit status 1)$`), // of the command that manages versitygw's users
+}
+
+// answerOf returns the status and code that the service answers in a test that fails, or ok if it
+// answers with success.
+func answerOf(failure string) string {
+	for _, form := range answerForms {
+		if found := form.FindStringSubmatch(failure); found != nil {
+			return strings.Join(found[1:], " ")
+		}
+	}
+	return "ok"
 }
 
 // versityTests returns the names of all tests.

@@ -12,7 +12,7 @@ import (
 // The versions that setup.sh installs.
 const (
 	oapiCodegenVersion = "v2.8.2"
-	versityGWVersion   = "v1.8.0"
+	versityGWVersion   = "v1.8.0-codes" // with e2e/s3/testdata/statusandcode.go
 )
 
 // VersityGWPath returns the path at which setup.sh installs versitygw.

@@ -10,7 +10,8 @@ set -u
 cd "$(dirname "$0")/../.."
 
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/sluice-tools
-versitygw_version=v1.8.0 # as in programs.go
+versitygw_version=v1.8.0-codes # as in programs.go
+versitygw_comparison=e2e/s3/testdata/statusandcode.go
 oapi_codegen_version=v2.8.2 # as in programs.go
 
 have() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ]; }
@@ -19,7 +20,8 @@ have_chromium() { have_headless_shell || have chromium || have chromium-browser 
 # Debian has the headless shell as a package; other systems may have only the whole browser.
 is_debian() { grep -qx 'ID=debian' /etc/os-release 2>/dev/null; }
 have_postgres() { have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }
-have_versitygw() { [ -x "$tools/versitygw-$versitygw_version/versitygw" ]; }
+# The copy of the comparison is made after a complete installation.
+have_versitygw() { cmp -s "$versitygw_comparison" "$tools/versitygw-$versitygw_version/comparison.go"; }
 # Its version belongs to the modules of e2e/clients/testdata/goclient, which are downloaded with it.
 have_oapi_codegen() { [ -x "$tools/oapi-codegen-$oapi_codegen_version/oapi-codegen" ]; }
 # The copy of the lock file is made after a complete installation.
@@ -52,7 +54,7 @@ have restic || packages+=(restic)
 
 plan=()
 [ ${#packages[@]} = 0 ] || plan+=("apt-get install ${packages[*]} (on this machine, as root)")
-have_versitygw || plan+=("go install github.com/versity/versitygw/cmd/versitygw@$versitygw_version (into $tools)")
+have_versitygw || plan+=("go install github.com/versity/versitygw/cmd/versitygw@${versitygw_version%-codes}, with $versitygw_comparison (into $tools)")
 have_oapi_codegen || plan+=("go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version (into $tools)")
 have_npm_packages || plan+=("npm ci (into e2e/client/node_modules)")
 if [ ${#plan[@]} = 0 ]; then
@@ -94,9 +96,20 @@ install_package() {
   esac
 }
 
+# versitygw's suite gets our comparison of errors: its own functions are renamed, and keep the status
+# of a response in a field that errors of S3 do not have here.
 install_versitygw() {
-  GOBIN=$tools/versitygw-$versitygw_version timeout 600 \
-    go install "github.com/versity/versitygw/cmd/versitygw@$versitygw_version" >&2
+  local to=$tools/versitygw-$versitygw_version from copy
+  copy=$(mktemp -d)
+  from=$(timeout 300 go mod download -json "github.com/versity/versitygw@${versitygw_version%-codes}" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') &&
+    cp -r "$from/." "$copy" && chmod -R u+w "$copy" && cp "$versitygw_comparison" "$copy/tests/integration/" &&
+    sed -i 's/^func \(checkApiErr\|checkHTTPResponseApiErr\|compareS3ApiError\)(/func \1OfVersity(/
+      s/^\t*return nil, &errResp, nil$/errResp.HostID = fmt.Sprint(resp.StatusCode)\n&/' "$copy/tests/integration/utils.go" &&
+    (cd "$copy" && GOBIN=$to timeout 600 go install ./cmd/versitygw >&2) &&
+    cp "$versitygw_comparison" "$to/comparison.go"
+  local failed=$?
+  rm -rf "$copy"
+  return $failed
 }
 
 install_oapi_codegen() {
