@@ -84,7 +84,7 @@ func (s *chainService) limit() uint64 { return min(s.ceiling, s.start+s.settled)
 
 // expired returns what is collected only after a renewal.
 func (s *chainService) expired() uint64 {
-	if s.accepted == s.settled || time.Now().Before(s.proof.Expires()) {
+	if s.accepted <= s.settled || time.Now().Before(s.proof.Expires()) {
 		return 0
 	}
 	return s.accepted - s.settled
@@ -95,7 +95,7 @@ func (s *chainService) collect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.away && s.expired() == 0 {
-		s.settled, s.stopped = s.accepted, ""
+		s.settled, s.stopped = max(s.settled, s.accepted), ""
 	}
 }
 
@@ -154,6 +154,8 @@ func (s *chainService) RoundTrip(r *http.Request) (*http.Response, error) {
 			answer["after"] = s.channel()
 		}
 		return respondJSON(200, answer)(r)
+	case strings.HasPrefix(path, channel) && !s.known:
+		return problem(410, "lost_in_rollback", "")(r)
 	case strings.HasPrefix(path, channel):
 		return respondJSON(200, s.channel())(r)
 	case r.Method == http.MethodGet:
@@ -170,7 +172,7 @@ func (s *chainService) channel() wire.Channel {
 	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
 	c := wire.Channel{
 		ChannelID: "C", PaymentChannelID: n(s.number), Sender: signer.Address().String(), Receiver: "0xa", Asset: "0xb", Deposit: n(s.deposit),
-		Accepted: n(s.accepted), Credit: "0", Settled: n(s.settled), Unsettled: n(s.accepted - s.settled), SellingLimit: n(s.limit()),
+		Accepted: n(s.accepted), Credit: "0", Settled: n(s.settled), Unsettled: n(max(s.accepted, s.settled) - s.settled), SellingLimit: n(s.limit()),
 		SequenceNumber: n(s.sequence), State: "open", Sessions: []wire.ChannelSession{},
 	}
 	if expired := s.expired(); expired > 0 {
@@ -190,25 +192,35 @@ func (s *chainService) sell(r *http.Request, m *micropay.Micropayment, id, ident
 	if m == nil {
 		return problem(402, "payment_required", "")(r)
 	}
+	paid := max(s.accepted, s.settled)
 	switch {
+	case !s.known:
+		return problem(404, "channel_not_found", "")(r)
 	case s.refuse != "":
 		return problem(402, string(s.refuse), "")(r)
 	case s.stopped != "":
 		return problem(402, "channel_stopped", "")(r)
-	case m.Sequence <= s.sequence || m.Amount <= s.accepted:
-		return problem(409, "micropayment_stale", `,"storedMicropayment":"`+s.proof.Base64()+`"`)(r)
+	case m.Sequence <= s.sequence || m.Amount <= paid:
+		stored := ""
+		if s.proof != nil {
+			stored = `,"storedMicropayment":"` + s.proof.Base64() + `"`
+		}
+		return problem(409, "micropayment_stale", stored)(r)
 	case m.Amount > s.deposit:
 		return problem(402, "insufficient_funds", "")(r)
 	case m.Amount-s.settled > s.limit():
 		return problem(402, "unsettled_limit", fmt.Sprintf(`,"limit":"%d","unsettled":"%d","expired":"%d"`, s.limit(), s.accepted-s.settled, s.expired()))(r)
 	}
 	session := s.sessions[id]
+	if session == nil && id != "" {
+		return problem(410, "lost_in_rollback", "")(r)
+	}
 	if session == nil {
 		now := time.Now()
 		session = &wire.Session{SessionID: fmt.Sprintf("S%d", len(s.sessions)), UserIdentity: identity, Created: now, Expires: now.Add(s.sessionTTL)}
 		s.sessions[session.SessionID] = session
 	}
-	n := int64((m.Amount - s.accepted) / s.price)
+	n := int64((m.Amount - paid) / s.price)
 	session.ChunksetsLeft += n
 	session.ChunksetsTotal += n
 	s.accept(m)
@@ -231,6 +243,13 @@ func (s *chainService) renew(r *http.Request, m *micropay.Micropayment) (*http.R
 		s.accept(m)
 	}
 	return respondJSON(200, s.channel())(r)
+}
+
+// setBack lets the service forget all that happened over the channel, and perhaps the channel.
+func (s *chainService) setBack(known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known, s.accepted, s.settled, s.sequence, s.proof, s.sessions = known, 0, 0, 0, nil, map[string]*wire.Session{}
 }
 
 // total returns how many chunksets were sold.

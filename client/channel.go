@@ -24,7 +24,7 @@ type Channel struct {
 	Deposit          uint64
 	Accepted         uint64 // sum of all payments
 	Credit           uint64 // part of Accepted that is not spent yet
-	Settled          uint64 // part of Accepted that was collected
+	Settled          uint64 // collected; above Accepted if the chain shows that more was withdrawn
 	Refund           uint64 // when it was closed: the part of Deposit that was never accepted
 	SellingLimit     uint64 // greatest Accepted - Settled that a payment may lead to; 2^63-1: unknown
 	Expired          uint64 // part of Accepted - Settled that can be collected only after a renewal: see RenewChannel
@@ -40,6 +40,10 @@ type Channel struct {
 	Sessions      []Session
 	SessionsKnown bool
 }
+
+// known returns the amount above which the service sells: what it has accepted, or, if that is
+// more, what the chain shows as withdrawn.
+func (ch *Channel) known() uint64 { return max(ch.Accepted, ch.Settled) }
 
 // OpenChannelOptions are the options of OpenChannel. What is zero has the service's default.
 type OpenChannelOptions struct {

@@ -13,7 +13,7 @@ import (
 	"sluice/wire"
 )
 
-// Errors of a Payer. The service's errors are *Error, as everywhere.
+// A Payer's errors. The service's errors are *Error, as everywhere.
 var (
 	// ErrTermsChanged is returned if the service, or a channel, has other terms of payment than
 	// those that were pinned. Nothing was signed.
@@ -26,6 +26,10 @@ var (
 	// ErrNoChannel is returned if the service collects payments on a chain, and neither the options
 	// nor the state name a channel. Open one there first.
 	ErrNoChannel = errors.New("the payer has no channel on the chain")
+
+	// ErrUnproven is returned if the service says that more was withdrawn from the channel on the
+	// chain than the payer knows, and no signature proves it. Nothing was signed above that.
+	ErrUnproven = errors.New("what was withdrawn is not proven by a signature")
 
 	// ErrOtherChannel is returned if the options name another channel than the state's.
 	// CloseChannel forgets that.
@@ -81,6 +85,11 @@ type PayerOptions struct {
 	// unless ChannelID is set. 0 means the number of ChannelID's channel, or a random one.
 	PaymentChannelID uint64
 
+	// Withdrawn is the amount that the caller has seen withdrawn from the channel on the chain, if
+	// the state does not know it: another state has signed it, and the service has no signature,
+	// because it was set back. The payer goes on above it, and counts it towards MaxSpend.
+	Withdrawn uint64
+
 	// MaxWait is how long a purchase waits for the service to collect earlier payments, if there is
 	// too much that it has not collected. After each purchase that was delivered the time begins
 	// again. 0 means DefaultMaxWait, and a negative time that it does not wait. OnWait, if it is
@@ -119,6 +128,9 @@ type PayerOptions struct {
 // What was refused counts as spent until it has expired. A service that collects it nevertheless
 // gains nothing over the same channel, where the next purchase pays that amount again; but each
 // CloseChannel after a refusal permits it to have taken one purchase that MaxSpend does not count.
+//
+// A service that was set back has forgotten payments. What it has forgotten is signed once more,
+// before anything is added, and buys again what was lost.
 //
 // A session is a promise: a service may sell one and then refuse to serve. A call of Ensure buys at
 // most as many chunksets as it was asked for, or Chunksets if that is more. A paid read's request
@@ -161,6 +173,8 @@ func (c *Client) NewPayer(ctx context.Context, o PayerOptions) (*Payer, error) {
 		missing = "Chunksets"
 	case o.PaymentChannelID > maxAmount:
 		missing = "PaymentChannelID"
+	case o.Withdrawn > maxAmount:
+		missing = "Withdrawn"
 	}
 	if missing != "" {
 		return nil, fmt.Errorf("client: %w: PayerOptions.%s is missing or out of range", ErrInvalid, missing)

@@ -143,7 +143,7 @@ func (p *Payer) look(ctx context.Context, s *payerState) (Channel, error) {
 	if s.Channel != nil && s.Channel.ID != "" {
 		id = s.Channel.ID
 	}
-	ch, err := p.c.Channel(ctx, id)
+	ch, err := p.present(ctx, s, id)
 	if err != nil {
 		return Channel{}, err
 	}
@@ -152,6 +152,30 @@ func (p *Payer) look(ctx context.Context, s *payerState) (Channel, error) {
 		s.Channel = &channelRecord{PaymentChannelID: cmp.Or(p.o.PaymentChannelID, ch.PaymentChannelID)}
 	}
 	return ch, p.checkChannel(&ch, s)
+}
+
+// present returns a channel. If the service has lost the state's channel, because it was set back,
+// present opens it again under its number: what was signed for it can still be collected.
+func (p *Payer) present(ctx context.Context, s *payerState, id string) (Channel, error) {
+	ch, err := p.c.Channel(ctx, id)
+	c := s.Channel
+	if e, _ := errors.AsType[*Error](err); e == nil || e.Code != wire.CodeLostInRollback || c == nil || c.ID != id {
+		return ch, err
+	}
+	if c.OpenKey == "" {
+		c.OpenKey = rand.Text()
+		if err := p.file.save(s); err != nil {
+			return Channel{}, err
+		}
+	}
+	ch, openErr := p.c.OpenChannel(ctx, OpenChannelOptions{
+		Sender: s.Account, Asset: s.Terms.Asset, Deposit: c.Deposit, PaymentChannelID: c.PaymentChannelID, IdempotencyKey: c.OpenKey,
+	})
+	if openErr != nil {
+		return Channel{}, fmt.Errorf("client: the service has lost the channel, and does not open it again: %w: %w", openErr, err)
+	}
+	c.ID = ch.ID
+	return ch, p.file.save(s)
 }
 
 // keep writes the channel's id if the state does not have it.

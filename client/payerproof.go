@@ -15,6 +15,14 @@ import (
 // stored micropayment proves.
 func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayment, e *Error) (Session, error) {
 	stored, err := p.own(s, e.StoredMicropayment)
+	if c := s.Channel; c.Pending.Amount <= c.Bought && (err != nil || !c.Pending.has(stored)) {
+		return Session{}, p.dropped(s, e) // it was to cost nothing
+	}
+	if err != nil || stored.Amount < m.Amount {
+		if ch, err := p.present(ctx, s, s.Channel.ID); err == nil && ch.Settled >= m.Amount {
+			return Session{}, fmt.Errorf("client: %w: the chain shows that %d were withdrawn, and no session has what that paid for: %w", ErrNotDelivered, ch.Settled, e)
+		}
+	}
 	if err != nil {
 		return Session{}, unknown(fmt.Errorf("client: the service says that a micropayment is stale and does not prove it: %w: %w", err, e))
 	}
@@ -22,6 +30,9 @@ func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayme
 	switch {
 	case c.Pending.has(stored):
 		found, err := p.find(ctx, s)
+		if err == nil && found.ID == "" && c.Pending.Amount <= c.Bought {
+			return Session{}, p.dropped(s, e)
+		}
 		if err == nil && found.ID == "" {
 			err = fmt.Errorf("client: %w: it accepted %d for %d chunksets, and no session has them", ErrNotDelivered, c.Pending.Amount-c.Bought, c.Pending.Chunksets)
 		}
@@ -34,7 +45,7 @@ func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayme
 	}
 	// No micropayment so far for this purchase can be accepted any more, or they add nothing.
 	cost := c.Pending.Amount - c.Bought
-	if err := p.adopt(s, stored, cost); err != nil {
+	if err := p.adopt(s, stored.Amount, stored.Sequence, cost); err != nil {
 		return Session{}, p.dropped(s, err)
 	}
 	c.Pending.Amount, c.Pending.Micropayments = c.Bought+cost, nil
@@ -65,12 +76,37 @@ func (p *Payer) own(s *payerState, raw []byte) (*micropay.Micropayment, error) {
 // catchUp adopts the service's numbers if it has accepted more than this state knows: the state is
 // new and the channel is not, or the state is an old copy. The service must prove it: catchUp sends
 // it a micropayment for an amount that is owed already, or for 1 unit, and it says that this is
-// stale.
-func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, accepted uint64) error {
+// stale. Nothing proves what the service knows from the chain alone: catchUp believes it up to
+// PayerOptions.Withdrawn.
+func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, ch Channel) error {
 	c := s.Channel
-	if accepted <= c.Bought {
+	switch {
+	case ch.known() <= c.Bought:
 		return nil
+	case ch.known() <= p.o.Withdrawn:
+		c.Sequence = max(c.Sequence, ch.Sequence)
+		if err := p.adopt(s, ch.known(), c.Sequence, 0); err != nil {
+			return err
+		}
+		return p.file.save(s)
+	case ch.Accepted > c.Bought:
+		if err := p.prove(ctx, s, g, ch.Accepted); err != nil {
+			return err
+		}
 	}
+	switch {
+	case ch.Settled <= c.Bought:
+		return nil
+	case ch.Settled <= c.Signed:
+		return fmt.Errorf("client: %w: the chain shows that %d were withdrawn, and %d were bought", ErrNotDelivered, ch.Settled, c.Bought)
+	default:
+		return fmt.Errorf("client: %w: the service says that %d were withdrawn from the channel with number %d: look there, and name the amount in PayerOptions.Withdrawn", ErrUnproven, ch.Settled, c.PaymentChannelID)
+	}
+}
+
+// prove adopts the accepted amount, and the sequence number, that the service proves.
+func (p *Payer) prove(ctx context.Context, s *payerState, g gas, accepted uint64) error {
+	c := s.Channel
 	m, err := p.next(s, max(c.Bought, 1), g)
 	if err == nil {
 		err = p.file.save(s)
@@ -85,13 +121,13 @@ func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, accepted uint
 	} else if err != nil && !isRefusal(err) {
 		return err
 	}
-	if stored == nil || stored.Amount <= c.Bought {
+	if stored == nil || stored.Amount <= c.Bought { // or the service has the amount from the chain alone
 		return fmt.Errorf("client: %w: the service says that it has accepted %d over the channel, and does not prove it: %w", ErrTermsChanged, accepted, cmp.Or(err, errNoProof))
 	}
 	if p.signedHere(s, stored) {
 		return fmt.Errorf("client: %w: it accepted a micropayment of %d that it had refused", ErrNotDelivered, stored.Amount)
 	}
-	if err := p.adopt(s, stored, 0); err != nil {
+	if err := p.adopt(s, stored.Amount, stored.Sequence, 0); err != nil {
 		return err
 	}
 	return p.file.save(s)
@@ -107,14 +143,14 @@ func (p *Payer) signedHere(s *payerState, m *micropay.Micropayment) bool {
 // adopt continues after a micropayment that another state signed: a lost state file of this
 // channel, or the lost end of this one. Its amount is owed already. It returns ErrBudget, and
 // changes nothing, if that and cost exceed the budget.
-func (p *Payer) adopt(s *payerState, stored *micropay.Micropayment, cost uint64) error {
+func (p *Payer) adopt(s *payerState, amount, sequence, cost uint64) error {
 	c := s.Channel
-	bought, now := max(c.Bought, stored.Amount), time.Now()
+	bought, now := max(c.Bought, amount), time.Now()
 	earlier := s.earlier(now)
 	if earlier > maxAmount-bought || cost > maxAmount-bought-earlier || earlier+max(c.collectable(now), bought+cost) > p.o.MaxSpend {
-		return fmt.Errorf("client: %w: another state signed %d over the channel, and MaxSpend is %d", ErrBudget, stored.Amount, p.o.MaxSpend)
+		return fmt.Errorf("client: %w: another state signed %d over the channel, and MaxSpend is %d", ErrBudget, amount, p.o.MaxSpend)
 	}
-	c.Sequence, c.Bought, c.Signed = max(c.Sequence, stored.Sequence), bought, max(c.Signed, bought)
+	c.Sequence, c.Bought, c.Signed = max(c.Sequence, sequence), bought, max(c.Signed, bought)
 	c.Credit = 0 // the other state may have spent it
 	return nil
 }

@@ -31,8 +31,19 @@ func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Se
 		if err != nil {
 			return Session{}, err
 		}
-		if err := p.catchUp(ctx, s, of.gas, ch.Accepted); err != nil {
+		if err := p.catchUp(ctx, s, of.gas, ch); err != nil {
 			return Session{}, err
+		}
+		if step := p.step(s, ch, of, max(n, usual)); step > 0 && ch.State == "open" && w.steps < maxSteps {
+			w.steps++
+			bought, err := p.purchase(ctx, s, of.gas, step, 1, to)
+			if err == nil {
+				n, usual, to = n-gained(bought, to), usual-gained(bought, to), bought
+			}
+			if err != nil && (!isRefusal(err) || s.Channel.Pending != nil) || n <= 0 {
+				return bought, err
+			}
+			continue
 		}
 		count, err := p.count(s, ch.Deposit, of, n, usual)
 		if err != nil {
@@ -40,12 +51,9 @@ func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Se
 		}
 		count = min(count, int64(w.room(ch, s.Channel)/of.price))
 		if count > 0 && ch.State == "open" {
-			bought, err := p.purchase(ctx, s, of, count, to)
+			bought, err := p.purchase(ctx, s, of.gas, s.Channel.Bought+uint64(count)*of.price, count, to)
 			if err == nil {
-				got := bought.ChunksetsTotal
-				if bought.ID == to.ID {
-					got -= to.ChunksetsTotal
-				}
+				got := gained(bought, to)
 				if n -= got; n <= 0 {
 					return bought, nil
 				}
@@ -71,6 +79,37 @@ func (p *Payer) buy(ctx context.Context, s *payerState, n int64, to Session) (Se
 			return Session{}, err
 		}
 	}
+}
+
+// gained returns how many chunksets a purchase has added to the session to, if it has an id, or
+// those in a new one.
+func gained(bought, to Session) int64 {
+	if bought.ID == to.ID {
+		return bought.ChunksetsTotal - to.ChunksetsTotal
+	}
+	return bought.ChunksetsTotal
+}
+
+// maxSteps bounds how many of step's amounts a purchase signs.
+const maxSteps = 1000
+
+// step returns an amount that was bought already, and that the service has forgotten since, because
+// it was set back: as much as pays for n chunksets, and as the selling limit and the deposit
+// permit. Signing it costs nothing, and it buys again what was lost. It is 0 if the service has
+// forgotten nothing, or if less than a chunkset's price is possible.
+func (p *Payer) step(s *payerState, ch Channel, of offer, n int64) uint64 {
+	known := ch.known()
+	most := min(s.Channel.Bought, ch.Settled+ch.SellingLimit)
+	if !of.chain {
+		most = min(most, ch.Deposit)
+	}
+	if room := less(most, known); uint64(n) < room/of.price {
+		most = known + uint64(n)*of.price
+	}
+	if less(most, known) < of.price {
+		return 0
+	}
+	return most
 }
 
 // risenPrice returns a chunkset's price, if err says that a payment was too small for it, or 0.
@@ -109,11 +148,10 @@ func (p *Payer) count(s *payerState, deposit uint64, of offer, n, usual int64) (
 	return max(n, min(usual, int64(room/of.price))), nil
 }
 
-// purchase buys count chunksets with one micropayment.
-func (p *Payer) purchase(ctx context.Context, s *payerState, of offer, count int64, to Session) (Session, error) {
-	amount := s.Channel.Bought + uint64(count)*of.price
+// purchase buys at least count chunksets with one micropayment for an amount.
+func (p *Payer) purchase(ctx context.Context, s *payerState, g gas, amount uint64, count int64, to Session) (Session, error) {
 	s.Channel.Pending = &purchase{ID: rand.Text(), Amount: amount, Chunksets: count, SessionID: to.ID, Total: to.ChunksetsTotal}
-	if err := p.sign(s, of.gas); err != nil {
+	if err := p.sign(s, g); err != nil {
 		return Session{}, err
 	}
 	p.signed.Store(s.Channel.Signed)
@@ -273,7 +311,7 @@ func (p *Payer) delivered(s *payerState, bought Session) (Session, error) {
 	got := bought.ChunksetsTotal - c.Pending.Total
 	// The price may have changed since it was read, and is acceptable up to MaxPrice. What it
 	// leaves is credit.
-	paid := c.Pending.Amount - c.Bought + c.Credit
+	paid := less(c.Pending.Amount, c.Bought) + c.Credit
 	if bought.ID == "" || c.Pending.SessionID != "" && bought.ID != c.Pending.SessionID || got < 1 || uint64(got) < min(uint64(c.Pending.Chunksets), paid/p.o.MaxPrice) {
 		return Session{}, fmt.Errorf("client: %w: %d chunksets were bought, and the session has %d more", ErrNotDelivered, c.Pending.Chunksets, max(0, got))
 	}
@@ -281,7 +319,7 @@ func (p *Payer) delivered(s *payerState, bought Session) (Session, error) {
 	if high, cost := bits.Mul64(uint64(got), p.o.MaxPrice); high == 0 {
 		c.Credit = less(paid, cost)
 	}
-	c.Bought, c.Pending, s.SessionID = c.Pending.Amount, nil, bought.ID
+	c.Bought, c.Pending, s.SessionID = max(c.Bought, c.Pending.Amount), nil, bought.ID
 	return bought, p.file.save(s)
 }
 
@@ -299,7 +337,7 @@ func (p *Payer) find(ctx context.Context, s *payerState) (Session, error) {
 		}
 		return p.delivered(s, found)
 	}
-	ch, err := p.c.Channel(ctx, s.Channel.ID)
+	ch, err := p.present(ctx, s, s.Channel.ID)
 	if err != nil {
 		return Session{}, err
 	}

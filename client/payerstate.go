@@ -72,7 +72,7 @@ type channelRecord struct {
 // purchase is a purchase without a known outcome yet.
 type purchase struct {
 	ID        string `json:"id"`            // a new session's UserIdentity, by which it is found again
-	Amount    uint64 `json:"amount,string"` // of each of its micropayments: only one of them can be accepted
+	Amount    uint64 `json:"amount,string"` // of each of its micropayments: only one can be accepted; see Payer.step
 	Chunksets int64  `json:"chunksets"`
 	SessionID string `json:"sessionId,omitempty"` // to add to; "": a new session
 	Total     int64  `json:"total,omitempty"`     // of that session, before
@@ -163,7 +163,7 @@ func (c *channelRecord) checkPending(account micropay.Address) error {
 	if p == nil {
 		return nil
 	}
-	if p.ID == "" || p.Chunksets < 1 || p.Total < 0 || p.Amount <= c.Bought || p.Amount > c.Signed || len(p.Micropayments) == 0 {
+	if p.ID == "" || p.Chunksets < 1 || p.Total < 0 || p.Amount > c.Signed || len(p.Micropayments) == 0 {
 		return errors.New("the pending purchase is inconsistent")
 	}
 	for i, text := range p.Micropayments {

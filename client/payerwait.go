@@ -35,6 +35,7 @@ const maxRefusals = 8
 type wait struct {
 	until   time.Time // when it ends
 	pause   time.Duration
+	steps   int       // amounts that were signed again
 	told    bool      // the caller knows that a purchase waits
 	renewed time.Time // when a payment was renewed last
 
@@ -69,7 +70,7 @@ func (w *wait) refused(err error, ch Channel, c *channelRecord) bool {
 	}
 	limit, limitErr := strconv.ParseUint(e.Limit, 10, 63)
 	unsettled, unsettledErr := strconv.ParseUint(e.Unsettled, 10, 63)
-	w.most = c.Bought
+	w.most = ch.known()
 	if limitErr == nil && unsettledErr == nil {
 		w.most += less(limit, unsettled)
 	}
@@ -92,7 +93,7 @@ func (w *wait) renews() bool {
 // await pauses before the next look at the channel. It returns an error if the service sells
 // nothing over it, or the wait has ended.
 func (p *Payer) await(ctx context.Context, w *wait, ch Channel, price uint64) error {
-	if ch.Accepted == ch.Settled && ch.SellingLimit < price || ch.Accepted <= ch.Settled && (w.refusal != nil || ch.State == "stopped") {
+	if ch.Accepted <= ch.Settled && ch.SellingLimit < price || ch.Accepted <= ch.Settled && (w.refusal != nil || ch.State == "stopped") {
 		return w.error(ch, price) // there is nothing that could be collected
 	}
 	if !w.told && p.o.OnWait != nil {
@@ -149,7 +150,7 @@ func (p *Payer) Renew(ctx context.Context) (Channel, error) {
 		if err := p.keep(s, &ch); err != nil {
 			return err
 		}
-		if err := p.catchUp(ctx, s, of.gas, ch.Accepted); err != nil {
+		if err := p.catchUp(ctx, s, of.gas, ch); err != nil {
 			return err
 		}
 		ch, err = p.renew(ctx, s, of.gas, ch.Accepted)

@@ -22,8 +22,8 @@ const (
 
 // Channel is a payment channel. Amounts are in asset units, from 0 to 2^63-1. The store guarantees
 // that Accepted is the sum of count times price over the channel's sales, less what was returned,
-// plus Credit, and that Settled <= Accepted. Accepted <= Deposit holds unless a reading of the
-// chain has shown a smaller deposit; then the channel has stopped.
+// plus Credit, and that Settled is at most the greater one of Accepted and Withdrawn. Accepted <=
+// Deposit holds unless the chain has shown a smaller deposit; then the channel has stopped.
 type Channel struct {
 	ID               string // unguessable, created by the caller
 	PaymentChannelID int64
@@ -34,11 +34,11 @@ type Channel struct {
 	Owner            string // the owner who is charged for it, permanently; empty: none
 
 	// Maintained by the store.
-	Accepted int64     // highest accepted cumulative amount
+	Accepted int64     // highest accepted cumulative amount: never more than what Proof proves
 	Sequence int64     // the sequence of the micropayment that proves it
 	Proof    []byte    // that micropayment's bytes; nil if none was accepted
 	Credit   int64     // the part of Accepted for which nothing was sold
-	Settled  int64     // the part of Accepted that was collected, booked, or withdrawn by others
+	Settled  int64     // what was collected, booked, or withdrawn by others
 	Closed   time.Time // when it was closed; zero if it was not
 
 	Submitted int64  // the amount in flight as a submission, or 0
@@ -91,6 +91,10 @@ type Reading struct {
 	Expires      time.Time
 	Created      time.Time // when it was opened on the chain
 	ChainTime    time.Time // the chain's time, as the fullnode shows it
+
+	// Corrects means that an operator has compared the reading with the chain: it also has an
+	// effect if an earlier one showed more withdrawn, or a later time.
+	Corrects bool
 }
 
 // State returns the channel's state at a time.
@@ -117,7 +121,7 @@ type Channels interface {
 	// as it was first returned. It returns ErrExists if a channel with the same Receiver, Asset and
 	// PaymentChannelID was ever opened, and both channels have the same Sender, or at least one of
 	// them has none. idem may be nil. If ChainTime is set, the channel was read from the chain:
-	// Withdrawn counts as accepted, sold and settled. If ChainTime is more than MaxChainAhead ahead
+	// Withdrawn counts as settled. If ChainTime is more than MaxChainAhead ahead
 	// of the clock, it returns ErrOutdated.
 	OpenChannel(ctx context.Context, c Channel, idem *database.Idempotency) (Channel, error)
 
@@ -163,15 +167,20 @@ type Channels interface {
 	//
 	//   - its deposit has grown and covers what is accepted, unless its newest submission's amount
 	//     is not settled: a deposit does not replace what is owed;
-	//   - more was withdrawn than is accepted, and no more than the deposit;
+	//   - more was withdrawn than is accepted and than was recorded, and no more than the deposit;
 	//   - what was withdrawn covers its newest submission, which had failed or expired, and the
 	//     deposit covers what is accepted.
 	//
 	// A pending settlement is removed if at least its amount was withdrawn. What was withdrawn and
-	// not accepted counts as accepted and sold, so that it never becomes credit; then there is no
-	// Proof. What was withdrawn and not collected by a submission is added to Settled and
-	// Elsewhere: at once, or, if a submission is in flight, when it ends. RecordReading returns
-	// ErrNotFound if there is no such channel.
+	// not collected by a submission is added to Settled and Elsewhere: at once, or, if a submission
+	// is in flight, when it ends. Accepted does not grow, because a fullnode proves nothing: the
+	// next payment must be above what was withdrawn, and then that counts as sold, so that it never
+	// becomes credit. RecordReading returns ErrNotFound if there is no such channel.
+	//
+	// A reading that Corrects an earlier one lowers Withdrawn, and Settled, Collected and Elsewhere
+	// with it. What is then accepted and not settled has expired until it is renewed. An accepted
+	// amount without Proof, which an earlier version took from a reading, is lowered as well.
+	// Corrections lists these corrections.
 	RecordReading(ctx context.Context, id string, r Reading) (Channel, error)
 
 	// CloseChannel closes an open or expired channel and returns it. A pending settlement that

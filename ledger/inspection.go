@@ -40,6 +40,10 @@ type Inspection interface {
 	// ListChannels returns up to limit channels with an id greater than after, sorted by id.
 	ListChannels(ctx context.Context, after string, limit int) ([]Channel, error)
 
+	// Corrections returns the first 1,000 corrections by RecordReading in their order: the time,
+	// and the channel's amounts after and before it.
+	Corrections(ctx context.Context) ([]string, error)
+
 	// Statement returns a channel's statement, or ErrNotFound.
 	Statement(ctx context.Context, channel string) (Statement, error)
 

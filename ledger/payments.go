@@ -104,9 +104,9 @@ func Cost(count, price int64) int64 {
 //   - Amount - Settled is within the selling limit (see Channel.SellingLimit); else an
 //     *UnsettledLimitError.
 //
-// Then Amount - Accepted + Credit can be spent. The transaction also stores the payment as the
-// channel's pending settlement, in place of an earlier one, and its Form if it was Simulated. A
-// refusal has no effect.
+// Then Amount + Credit less Accepted, or less Withdrawn if that is more, can be spent. The
+// transaction also stores the payment as the channel's pending settlement, in place of an earlier
+// one, and its Form if it was Simulated. A refusal has no effect.
 type Payments interface {
 	// Buy accepts the payment and sells as many chunksets to a session as it covers together
 	// with the channel's credit; the rest becomes the credit. It returns the session after

@@ -53,7 +53,7 @@ type Simulation struct {
 	GasUsed  uint64
 }
 
-// Errors of a Service that collects payments on a chain.
+// Errors while payments are collected on a chain.
 var (
 	// ErrChainTerms means that a channel was not named as the chain names it.
 	ErrChainTerms = errors.New("a channel of the chain is opened by naming it: userIdentity and paymentChannelId are required, and deposit and expires are read from the chain")
@@ -111,7 +111,7 @@ type simulated struct {
 // gasPrices are the least gas price at which the chain executes a transaction, and the usual one.
 type gasPrices struct{ least, usual uint64 }
 
-// channelName identifies one of the receiver's channels on the chain.
+// channelName names a channel between a sender and the receiver on the chain.
 type channelName struct {
 	sender, asset string
 	number        int64

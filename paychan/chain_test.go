@@ -154,7 +154,7 @@ func TestChannelsOfTheChainAreNamed(t *testing.T) {
 		testenv.Is(t, err, paychan.ErrChain, "without the chain")
 		v.fails, v.reading.Withdrawn, v.reading.NextSequence = nil, 40, 5
 		c := s.openOnChain(p)
-		if c.Deposit != 100 || c.Accepted != 40 || c.Settled != 40 || c.NextSequence != 5 || !c.Expires.Equal(v.reading.Expires) {
+		if c.Deposit != 100 || c.Accepted != 0 || c.Settled != 40 || c.NextSequence != 5 || !c.Expires.Equal(v.reading.Expires) {
 			t.Errorf("%+v", c)
 		}
 		testenv.Is(t, testenv.Error(s.Deposit(t.Context(), c.ID, 5, nil)), paychan.ErrDepositOnChain, "deposit")

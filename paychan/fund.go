@@ -9,7 +9,7 @@ import (
 	"sluice/ledger"
 )
 
-// maxFunded is how many of a sender's channels Fund looks at.
+// maxFunded bounds how many channels Fund looks at.
 const maxFunded = 1_000
 
 // Fund adds an amount to the deposit of a sender's open channel, or opens one with the amount as

@@ -284,7 +284,7 @@ func (s *Service) State(c ledger.Channel) ledger.ChannelState {
 	return c.State(s.meta.Now())
 }
 
-// maxSessions is how many of a channel's sessions Sessions returns at most.
+// maxSessions bounds how many sessions Sessions returns.
 const maxSessions = 1_000
 
 // Sessions returns the sessions that were bought over a channel, newest first, at most 1,000.

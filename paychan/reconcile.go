@@ -13,7 +13,8 @@ type Reconciliation struct {
 	After *ledger.Channel // the books after the reading was recorded; nil: it was not
 }
 
-// Reconcile reads a channel from the chain and, if write is set, records the reading. It returns
+// Reconcile reads a channel from the chain and, if write is set, records the reading, even if it
+// shows less than an earlier one. It returns
 // database.ErrNotFound, ErrNoChain or ErrChain.
 func (s *Service) Reconcile(ctx context.Context, id string, write bool) (Reconciliation, error) {
 	if s.chain == nil {
@@ -27,6 +28,7 @@ func (s *Service) Reconcile(ctx context.Context, id string, write bool) (Reconci
 	if err != nil || !write {
 		return Reconciliation{Books: books, Chain: read}, err
 	}
+	read.Corrects = true
 	after, err := s.meta.RecordReading(ctx, id, read)
 	return Reconciliation{Books: books, Chain: read, After: &after}, err
 }

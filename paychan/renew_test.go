@@ -99,11 +99,17 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("%+v, %v", shown, err)
 		}
 		written, err := s.Reconcile(t.Context(), c.ID, true)
-		if err != nil || written.Books.Settled != 0 || written.After == nil || written.After.Settled != 25 || written.After.Accepted != 25 || written.After.Credit != c.Credit+s.channel(c.ID).Credit {
+		if err != nil || written.Books.Settled != 0 || written.After == nil || written.After.Settled != 25 || written.After.Accepted != 10 || written.After.Credit != c.Credit+s.channel(c.ID).Credit {
 			t.Errorf("%+v, %v", written, err)
 		}
 		if got := s.channel(c.ID); got.Settled != 25 || got.Elsewhere != 25 {
 			t.Errorf("%+v", got)
+		}
+		v.reading.Withdrawn, v.reading.NextSequence = 4, 2 // the fullnode has lied
+		time.Sleep(time.Second)
+		mended, err := s.Reconcile(t.Context(), c.ID, true)
+		if err != nil || mended.After.Settled != 4 || mended.After.Accepted != 10 || s.channel(c.ID).Expired != 6 {
+			t.Errorf("%+v, %v", mended, err)
 		}
 		reconcile := func(id string) error { return testenv.Error(s.Reconcile(t.Context(), id, true)) }
 		testenv.Is(t, reconcile("unknown"), database.ErrNotFound, "an unknown channel")

@@ -33,8 +33,14 @@ func (c *auditCommand) Run(ctx context.Context, console *console) error {
 	unsettled, err2 := stores.Meta.Unsettled(ctx)
 	failed, err3 := stores.Meta.FailedSubmissions(ctx, database.MaxFindings)
 	halt, err4 := stores.Meta.Halted(ctx)
-	if err := errors.Join(err, err2, err3, err4, stores.Close()); err != nil {
+	corrections, err5 := stores.Meta.Corrections(ctx)
+	if err := errors.Join(err, err2, err3, err4, err5, stores.Close()); err != nil {
 		return err
+	}
+	for _, c := range corrections {
+		if err := printLine(console.out, "Corrected with sluice channel reconcile at "+c+"."); err != nil {
+			return err
+		}
 	}
 	if err := printUncollected(console.out, halt, unsettled, failed); err != nil {
 		return err

@@ -79,7 +79,7 @@ func exitCode(err error) int {
 	case anyOf(err, database.ErrNotFound, contexts.ErrUnknown, storage.ErrNoInstance, datadir.ErrNoInstance, client.ErrNotFound, client.ErrGone):
 		return exitNotFound
 	case anyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
-		client.ErrRateLimited, client.ErrStorageFull, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered, client.ErrNoChannel, client.ErrOtherChannel):
+		client.ErrRateLimited, client.ErrStorageFull, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered, client.ErrNoChannel, client.ErrUnproven, client.ErrOtherChannel):
 		return exitRefused
 	default:
 		return exitFailed

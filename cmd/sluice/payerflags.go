@@ -23,6 +23,8 @@ type payerFlags struct {
 	Channel          string  `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`
 	PaymentChannelID uint64  `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of a channel that the account has opened on the chain, to make it known to a server that collects there. Required for the first payment to one, unless --channel is used."`
 
+	Withdrawn uint64 `env:"-" placeholder:"AMOUNT" help:"Amount that was withdrawn from the channel on the chain, as you have seen it there, if the state file does not know it: what the server says of it is not believed."`
+
 	ownPayer
 }
 
@@ -49,7 +51,7 @@ func (f *payerFlags) limited() error {
 // state file.
 func (f *payerFlags) payer(ctx context.Context, console *console, of *client.Client, chunksets int64) (*client.Payer, string, error) {
 	return f.open(ctx, of, client.PayerOptions{
-		MaxPrice: *f.MaxPrice, MaxSpend: *f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel, PaymentChannelID: f.PaymentChannelID,
+		MaxPrice: *f.MaxPrice, MaxSpend: *f.MaxSpend, Chunksets: chunksets, Deposit: f.Deposit, ChannelID: f.Channel, PaymentChannelID: f.PaymentChannelID, Withdrawn: f.Withdrawn,
 		OnWait: func(ch client.Channel) { console.awaits(unsettled(ch)) },
 	})
 }
@@ -97,6 +99,8 @@ func explainPayer(err error) error {
 		return fmt.Errorf("%w; --max-price and --max-spend set the budget", err)
 	case errors.Is(err, client.ErrNoChannel):
 		return fmt.Errorf("%w, which is --payment-channel-id", err)
+	case errors.Is(err, client.ErrUnproven):
+		return fmt.Errorf("%w, which is --withdrawn", err)
 	case errors.Is(err, client.ErrOtherChannel):
 		return fmt.Errorf("%w; sluice pay --new-channel closes that, and --state-file names another file", err)
 	case reports(err, wire.CodeChannelExists):

@@ -600,6 +600,13 @@ func (d tracedDatabase) ListChannels(ctx context.Context, after string, limit in
 	return d.Database.ListChannels(ctx, after, limit)
 }
 
+// Corrections implements ledger.Inspection.
+func (d tracedDatabase) Corrections(ctx context.Context) (_ []string, err error) {
+	ctx, span := d.begin(ctx, "metastore.Corrections")
+	defer span.end(&err)
+	return d.Database.Corrections(ctx)
+}
+
 // Statement implements ledger.Inspection.
 func (d tracedDatabase) Statement(ctx context.Context, channel string) (_ ledger.Statement, err error) {
 	ctx, span := d.begin(ctx, "metastore.Statement")

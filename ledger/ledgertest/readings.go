@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"strings"
 	"time"
 
 	"sluice/database"
@@ -16,6 +17,7 @@ var readingChecks = []dbtest.Check{
 	check("channels/elsewhere", channelElsewhere),
 	check("channels/restored", channelRestored),
 	check("channels/in-flight", channelInFlight),
+	check("channels/corrected", channelCorrected),
 }
 
 // shows records a reading after a second: what was recorded last, with a change.
@@ -172,11 +174,12 @@ func channelElsewhere(p *probe) {
 	p.Must(len(p.pendingOf("c")) == 0, "what was withdrawn is pending")
 	p.Equal(p.getChannel("c").Expired, int64(0), "what has expired")
 	got = p.shows("c", withdrawn(45, 7))
-	p.Must(got.Settled == 45 && got.Accepted == 45 && got.Elsewhere == 45 && got.Sequence == 6 && got.Proof == nil && got.Credit == 10 && got.Stopped == "",
+	p.Must(got.Settled == 45 && got.Accepted == 30 && got.Elsewhere == 45 && got.Sequence == 1 && len(got.Proof) > 0 && got.Credit == 10 && got.Stopped == "",
 		"more was withdrawn than accepted: %+v", got)
 	p.elsewhere(1, 45)
-	p.refusedPayment("c", p.pay(c, 6, 50), &ledger.StaleError{}, "with a sequence number that the chain refuses")
-	p.refusedPayment("c", p.pay(c, 7, 45), &ledger.StaleError{}, "with an amount that was withdrawn")
+	stale := &ledger.StaleError{Stored: got.Proof}
+	p.refusedPayment("c", p.pay(c, 6, 50), stale, "with a sequence number that the chain refuses")
+	p.refusedPayment("c", p.pay(c, 7, 45), stale, "with an amount that was withdrawn")
 	p.Must(p.reads(c, 7, 50, 1, 15).Credit == 0, "what can be spent is not the payment and the credit")
 	p.Audited()
 	p.Purge()
@@ -221,7 +224,7 @@ func channelRestored(p *probe) {
 	pay.UnsettledLimit = 30
 	p.refusedPayment("c", pay, &ledger.UnsettledLimitError{Limit: 30, Unsettled: 30}, "above the limit")
 	got := p.shows("c", withdrawn(80, 9))
-	p.Must(got.Accepted == 80 && got.Settled == 80 && got.Credit == 2 && got.Sequence == 8, "restored: %+v", got)
+	p.Must(got.Accepted == 30 && got.Settled == 80 && got.Credit == 2 && got.Sequence == 1, "restored: %+v", got)
 	p.Is(p.Store.BeginSubmission(p.Ctx, submission(pending[0])), database.ErrNotFound, "a submission of what was withdrawn")
 	p.refusedRead("c", &ledger.InsufficientFundsError{Required: 8, Available: 7}, "of more than was paid since", pay, 8, 1)
 	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 7, Count: 1}))
@@ -234,9 +237,37 @@ func channelRestored(p *probe) {
 	r := p.reading(p.getChannel("b"))
 	r.Withdrawn, r.NextSequence = 80, 9
 	got = p.ends("b", 1, ledger.Outcome{State: ledger.Expired, Reading: r})
-	p.Must(got.Accepted == 80 && got.Settled == 80 && got.Elsewhere == 80 && got.Stopped == "" && got.Submitted == 0, "restored: %+v", got)
+	p.Must(got.Accepted == 30 && got.Settled == 80 && got.Elsewhere == 80 && got.Stopped == "" && got.Submitted == 0, "restored: %+v", got)
 	p.reads(b, 9, 85, 1, 5)
 	p.Audited()
+}
+
+// channelCorrected reads channels from a fullnode that lies about what was withdrawn, and corrects
+// that.
+func channelCorrected(p *probe) {
+	c := p.onChain("c", 1000)
+	sub := p.begins(p.sends(c, 1, 10, 1, time.Minute))
+	p.ends("c", 1, p.collected(sub))
+	p.sends(p.getChannel("c"), 2, 40, 1, time.Minute)
+	lied := p.shows("c", withdrawn(890, 9))
+	p.Must(lied.Accepted == 40 && lied.Settled == 890 && lied.Elsewhere == 880, "a fullnode has lied: %+v", lied)
+	p.Equal(p.shows("c", withdrawn(10, 2)), lied, "the channel after a reading that is right")
+	correct := func(to int64) ledger.Channel {
+		return p.shows("c", func(r *ledger.Reading) { withdrawn(to, 3)(r); r.Corrects = true })
+	}
+	got := correct(10)
+	p.Must(got.Accepted == 40 && got.Settled == 10 && got.Collected == 10 && got.Elsewhere == 0 && got.Withdrawn == 10 && got.Stopped == "", "corrected: %+v", got)
+	p.Equal(p.getChannel("c").Expired, int64(30), "what is collected after a renewal")
+	list := dbtest.Value(p.Store.Corrections(p.Ctx))
+	p.Must(len(list) == 1 && strings.HasSuffix(list[0], " channel c: withdrawn 10, not 890; settled 10, not 890; accepted 40, not 40"), "the corrections are %q", list)
+	correct(10)
+	p.Must(len(dbtest.Value(p.Store.Corrections(p.Ctx))) == 1, "a reading that corrects nothing is recorded")
+	p.OK(dbtest.Error(p.Store.Renew(p.Ctx, p.pay(c, 4, 40))), "renew")
+	p.reads(p.getChannel("c"), 5, 45, 1, 5)
+	got = correct(5)
+	p.Must(got.Collected == 5 && got.Settled == 5, "less than was collected is withdrawn: %+v", got)
+	again := p.shows("c", func(r *ledger.Reading) { r.Created, r.Corrects = r.Created.Add(time.Hour), true })
+	p.Must(again.Stopped != "" && again.Deposit == 0, "opened again, and corrected: it sells: %+v", again)
 }
 
 // channelInFlight reads what was withdrawn while a submission is in flight. Only its outcome shows
@@ -261,7 +292,7 @@ func channelInFlight(p *probe) {
 		p.begins(p.sends(c, 4, 50, 1, time.Minute))
 		p.sends(c, 5, 80, 1, time.Minute)
 		got := p.shows(id, withdrawn(test.seen, test.next))
-		p.Must(got.Settled == 0 && got.Submitted == 50 && got.Withdrawn == test.seen && got.Accepted == max(80, test.seen), "%d: in flight: %+v", i, got)
+		p.Must(got.Settled == 0 && got.Submitted == 50 && got.Withdrawn == test.seen && got.Accepted == 80, "%d: in flight: %+v", i, got)
 		p.Must((len(p.pendingOf(id)) == 0) == (test.seen >= 80), "%d: in flight: pending is %+v", i, p.pendingOf(id))
 		p.Equal(p.getChannel(id).Expired, int64(0), "what has expired while it is in flight")
 		p.Reopen()

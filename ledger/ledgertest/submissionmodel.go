@@ -90,15 +90,16 @@ func (w *collecting) Open() {
 		ChainCreated: w.now().Add(-time.Hour),
 	}
 	got, err := w.store.OpenChannel(w.p.Ctx, c, nil)
-	c.Created, c.Read, c.Accepted, c.Settled, c.Sequence = w.now(), w.now(), c.Withdrawn, c.Withdrawn, c.NextSequence-1
+	c.Created, c.Read, c.Settled, c.Sequence = w.now(), w.now(), c.Withdrawn, c.NextSequence-1
 	w.channels[c.ID] = &collectedChannel{Channel: c}
 	w.p.Agree("open", got, c, err, nil)
 }
 
 func (w *collecting) pay(c *collectedChannel) {
+	paid := max(c.Accepted, c.Withdrawn)
 	p := ledger.Payment{
 		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
-		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: c.Accepted + w.number("amount", 1, 30), UnsettledLimit: 60,
+		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: paid + w.number("amount", 1, 30), UnsettledLimit: 60,
 		Expires: w.now().Add(time.Duration(w.number("life", 1, 100)) * time.Second), SettleAt: 20,
 		StartingLimit: w.number("start", 0, 1) * 30, Form: rapid.SampledFrom([]string{"f", "g"}).Draw(w.T, "form"), Simulated: w.number("simulated", 0, 2) > 0,
 	}
@@ -119,14 +120,14 @@ func (w *collecting) pay(c *collectedChannel) {
 		wantErr = ledger.ErrChannelExpired
 	case c.Stopped != "":
 		wantErr = ledger.ErrChannelStopped
-	case p.Sequence <= c.Sequence || p.Sequence < c.NextSequence || p.Amount <= c.Withdrawn:
+	case p.Sequence <= c.Sequence || p.Sequence < c.NextSequence:
 		wantErr = ledger.ErrStalePayment
 	case p.Amount > c.Deposit:
 		wantErr = ledger.ErrInsufficientFunds
 	case p.Amount-c.Settled > limit:
-		wantErr = &ledger.UnsettledLimitError{Limit: limit, Unsettled: c.Accepted - c.Settled, Expired: w.expired(c)}
+		wantErr = &ledger.UnsettledLimitError{Limit: limit, Unsettled: max(0, c.Accepted-c.Settled), Expired: w.expired(c)}
 	}
-	got, err := w.store.PayRead(w.p.Ctx, ledger.ReadPurchase{Payment: p, Price: 1, Count: p.Amount - c.Accepted})
+	got, err := w.store.PayRead(w.p.Ctx, ledger.ReadPurchase{Payment: p, Price: 1, Count: p.Amount - paid})
 	if wantErr == nil {
 		c.Accepted, c.Sequence, c.Proof, c.Form = p.Amount, p.Sequence, p.Proof, form
 		due := w.now().Add(min(p.Expires.Sub(w.now()), c.Expires.Sub(w.now())) / 2)
@@ -306,14 +307,20 @@ func (w *collecting) apply(c *collectedChannel, before collectedChannel, r ledge
 			switch {
 			case r.Deposit < c.Deposit:
 				stops = true
-			case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && !c.owes(), r.Withdrawn > c.Accepted && r.Deposit >= r.Withdrawn:
+			case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && !c.owes(), r.Withdrawn > max(c.Accepted, c.Withdrawn) && r.Deposit >= r.Withdrawn:
 				c.Stopped = ""
 			}
-			c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, r.Expires
+			if r.Withdrawn < c.Withdrawn { // it corrects
+				c.Settled = min(c.Settled, r.Withdrawn)
+				c.Collected = min(c.Collected, c.Settled)
+				c.Elsewhere = min(c.Elsewhere, c.Settled-c.Collected)
+				if c.pending == nil && c.Proof != nil && c.Accepted > max(c.Settled, c.Submitted) {
+					c.due = w.now().Add(1000 * time.Hour)
+					c.pending = &ledger.Settlement{Channel: c.ID, Sequence: c.Sequence, Amount: c.Accepted, Proof: c.Proof, Expires: w.now()}
+				}
+			}
+			c.Deposit, c.Withdrawn, c.NextSequence, c.Expires, c.ChainCreated = r.Deposit, r.Withdrawn, r.NextSequence, r.Expires, r.Created
 		}
-	}
-	if c.Withdrawn > c.Accepted {
-		c.Accepted, c.Sequence, c.Proof = c.Withdrawn, max(c.Sequence, c.NextSequence-1), nil
 	}
 	if !c.flying() && c.Withdrawn > c.Settled {
 		c.Elsewhere += c.Withdrawn - c.Settled
@@ -335,7 +342,11 @@ func (w *collecting) apply(c *collectedChannel, before collectedChannel, r ledge
 func (w *collecting) takes(c *collectedChannel, r ledger.Reading) bool {
 	latest := w.now().Add(ledger.MaxChainAhead)
 	switch {
-	case r.ChainTime.After(latest), r.ChainTime.Before(c.ChainTime) && !c.ChainTime.After(latest):
+	case r.ChainTime.After(latest):
+		return false
+	case r.Corrects:
+		return true
+	case r.ChainTime.Before(c.ChainTime) && !c.ChainTime.After(latest):
 		return false
 	case r.Gone, r.Created.After(c.ChainCreated):
 		return true
@@ -345,6 +356,7 @@ func (w *collecting) takes(c *collectedChannel, r ledger.Reading) bool {
 
 func (w *collecting) read(c *collectedChannel) {
 	r := w.reading(c)
+	r.Corrects = w.number("corrects", 0, 4) == 0
 	w.apply(c, *c, r)
 	got, err := w.store.RecordReading(w.p.Ctx, c.ID, r)
 	got.Stopped = c.sameStop(got.Stopped)

@@ -381,7 +381,7 @@ func channelOnChain(p *probe) {
 	}
 	c := dbtest.Value(p.Store.OpenChannel(p.Ctx, open, nil))
 	want := open
-	want.Accepted, want.Settled, want.Sequence, want.Created, want.Read = 40, 40, 4, p.Clock.Now(), p.Clock.Now()
+	want.Settled, want.Sequence, want.Created, want.Read = 40, 4, p.Clock.Now(), p.Clock.Now()
 	p.Equal(c, want, "the channel")
 	p.Reopen()
 	p.Equal(p.getChannel("c"), want, "the channel again")

@@ -203,7 +203,7 @@ func (a *audit) checkChannels() {
 		if wrapped(sum) != c.Accepted { // see addFolded
 			a.report("channel %.6s: sales of %v and a credit of %d do not add up to the accepted %d", id, &c.sales, c.Credit, c.Accepted)
 		}
-		if c.Credit < 0 || c.Settled < 0 || c.Settled > c.Accepted || c.Accepted > c.Deposit && c.Stopped == "" {
+		if c.Credit < 0 || c.Settled < 0 || c.Settled > max(c.Accepted, c.Withdrawn) || c.Accepted > c.Deposit && c.Stopped == "" {
 			a.report("channel %.6s: credit %d, settled %d, accepted %d and deposit %d are inconsistent",
 				id, c.Credit, c.Settled, c.Accepted, c.Deposit)
 		}

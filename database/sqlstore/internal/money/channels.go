@@ -73,14 +73,14 @@ func (t tx) addChannel(c ledger.Channel) (ledger.Channel, error) {
 		return c, ledger.ErrOutdated
 	}
 	if !c.ChainTime.IsZero() {
-		c.Read, c.Accepted, c.Settled, c.Sequence = t.Now, c.Withdrawn, c.Withdrawn, c.NextSequence-1
+		c.Read, c.Settled, c.Sequence = t.Now, c.Withdrawn, c.NextSequence-1
 	}
 	n, err := t.Exec(`INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, owner,
-			accepted, settled, folded, sequence, withdrawn, next_sequence, ledger, read_at, chain_created)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (id) DO NOTHING`,
+			settled, sequence, withdrawn, next_sequence, ledger, read_at, chain_created)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (id) DO NOTHING`,
 		[]byte(c.ID), c.PaymentChannelID, []byte(c.Sender), []byte(c.Receiver), []byte(c.Asset), c.Deposit,
 		engine.Micros(c.Created), c.Expires.UnixMicro(), engine.OptionalColumn(c.Owner),
-		c.Accepted, c.Sequence, c.Withdrawn, c.NextSequence, engine.Micros(c.ChainTime), engine.Micros(c.Read), engine.Micros(c.ChainCreated))
+		c.Settled, c.Sequence, c.Withdrawn, c.NextSequence, engine.Micros(c.ChainTime), engine.Micros(c.Read), engine.Micros(c.ChainCreated))
 	if err != nil {
 		return c, err
 	}

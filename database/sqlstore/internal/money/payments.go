@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"time"
 
 	"sluice/database"
@@ -111,9 +112,9 @@ func (t tx) examine(p ledger.Payment, price int64) (_ ledger.Channel, spendable 
 		if err != nil {
 			return c, 0, err
 		}
-		return c, 0, &ledger.UnsettledLimitError{Limit: limit, Unsettled: c.Accepted - c.Settled, Expired: expired}
+		return c, 0, &ledger.UnsettledLimitError{Limit: limit, Unsettled: max(0, c.Accepted-c.Settled), Expired: expired}
 	}
-	return c, p.Amount - c.Accepted + c.Credit, nil
+	return c, p.Amount - max(c.Accepted, c.Withdrawn) + c.Credit, nil
 }
 
 // stale reports whether a payment is not above what the channel has accepted. Without a chain the
@@ -134,8 +135,14 @@ type sale struct {
 }
 
 // accept records a payment that was examined: it updates the channel and binds it to the
-// sender, inserts the sale, and replaces the pending settlement.
+// sender, inserts the sale, and replaces the pending settlement. What the chain shows as withdrawn
+// above what was accepted counts as sold: the payment proves it now.
 func (t tx) accept(c ledger.Channel, p ledger.Payment, spendable int64, s sale) (ledger.Channel, error) {
+	if unproven := c.Withdrawn - c.Accepted; unproven > 0 {
+		if err := t.addFolded(c.ID, big.NewInt(unproven)); err != nil {
+			return c, err
+		}
+	}
 	c.Sender, c.Sequence, c.Accepted, c.Proof = p.Sender, p.Sequence, p.Amount, bytes.Clone(p.Proof)
 	c.Credit = spendable - s.count*s.price
 	id := []byte(c.ID)
