@@ -53,8 +53,8 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 				r.ChainTime = time.Time{}
 			}
 		}, ""), Caught: []string{"channels/extended"}},
-		{Name: "counts as credit what others have withdrawn", Break: reading(nothing, `UPDATE channels SET credit = credit + accepted - sequence, folded = folded - accepted + sequence
-			WHERE id = $1 AND proof IS NULL AND accepted > sequence`), Caught: []string{"channels/elsewhere", "channels/restored"}},
+		{Name: "counts as credit what others have withdrawn", Break: reading(nothing, `UPDATE channels SET credit = credit + settled - accepted
+			WHERE id = $1 AND settled > accepted`), Caught: []string{"channels/elsewhere", "channels/restored"}},
 		{Name: "counts as collected what others have withdrawn", Break: reading(nothing, `UPDATE channels SET collected = collected + elsewhere, elsewhere = 0 WHERE id = $1`),
 			Caught: []string{"channels/elsewhere", "payments/selling-limit", "model/submissions"}},
 		{Name: "settles nothing that others have withdrawn", Break: reading(nothing, `UPDATE channels SET settled = collected, elsewhere = 0 WHERE id = $1`),
