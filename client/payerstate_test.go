@@ -73,7 +73,6 @@ func TestInconsistentPurchases(t *testing.T) {
 		"other account":    func(s *payerState) { s.Account = "0x1" },
 		"later sequence":   func(s *payerState) { s.Channel.Sequence-- },
 		"not signed":       func(s *payerState) { s.Channel.Signed-- },
-		"bought already":   func(s *payerState) { s.Channel.Bought = 30 },
 		"no chunksets":     func(s *payerState) { s.Channel.Pending.Chunksets = 0 },
 		"no id":            func(s *payerState) { s.Channel.Pending.ID = "" },
 		"no micropayment":  func(s *payerState) { s.Channel.Pending.Micropayments = nil },
