@@ -46,6 +46,8 @@ func TestEveryCodeHasARow(t *testing.T) {
 // TestCodesOfEndedThings checks that each code with the status 404 or 410 states which things it
 // means, except the one about no thing.
 func TestCodesOfEndedThings(t *testing.T) {
+	// docs/protocol.md: "a session, upload or channel that does not exist", after a setback.
+	testenv.Equal(t, wire.CodeLostInRollback.Row().Ended, wire.EndedUpload|wire.EndedSession|wire.EndedChannel, "what a setback loses")
 	for _, row := range wire.Codes {
 		if row.Status == 404 || row.Status == 410 {
 			testenv.Equal(t, row.Ended != 0, row.Code != wire.CodeRouteNotFound, "whether %s is about a thing", row.Code)
