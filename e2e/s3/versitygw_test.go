@@ -152,6 +152,9 @@ func (h *hosted) clear() {
 	buckets, err := c.ListBuckets(h.t.Context())
 	testenv.Check(h.t, err)
 	for _, b := range buckets {
+		if len(b.Name) < 3 {
+			continue // the client refuses such a name, of which only the creation is tested
+		}
 		for o := range c.ListObjects(h.t.Context(), b.Name, minio.ListObjectsOptions{Recursive: true}) {
 			testenv.Check(h.t, errors.Join(o.Err, c.RemoveObject(h.t.Context(), b.Name, o.Key, minio.RemoveObjectOptions{})))
 		}
