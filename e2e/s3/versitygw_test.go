@@ -146,7 +146,7 @@ func runVersityTests(t *testing.T, program string, names []string) map[string]st
 	return failures
 }
 
-// clear deletes all objects: a test that fails leaves some, and others have the same buckets.
+// clear deletes all objects and buckets: a test that fails leaves some, and others have the same buckets.
 func (h *hosted) clear() {
 	c := minioClient(h.t, h.Server, h.admin, h.secret)
 	buckets, err := c.ListBuckets(h.t.Context())
@@ -158,6 +158,7 @@ func (h *hosted) clear() {
 		for o := range c.ListObjects(h.t.Context(), b.Name, minio.ListObjectsOptions{Recursive: true}) {
 			testenv.Check(h.t, errors.Join(o.Err, c.RemoveObject(h.t.Context(), b.Name, o.Key, minio.RemoveObjectOptions{})))
 		}
+		testenv.Check(h.t, c.RemoveBucket(h.t.Context(), b.Name))
 	}
 }
 
