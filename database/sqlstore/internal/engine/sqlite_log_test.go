@@ -172,7 +172,7 @@ func TestDamagedLogIsNotOpened(t *testing.T) {
 	if err != nil || len(found) != 1 || !strings.Contains(found[0], "move this file away") {
 		t.Errorf("a check: %q, %v", found, err)
 	}
-	if !bytes.Equal(testenv.Must(os.ReadFile(path + "-wal"))(t), log) || !bytes.Equal(testenv.Must(os.ReadFile(path))(t), db) {
+	if !bytes.Equal(testenv.Must(os.ReadFile(path+"-wal"))(t), log) || !bytes.Equal(testenv.Must(os.ReadFile(path))(t), db) {
 		t.Error("a file was changed")
 	}
 	testenv.OK(t, os.Rename(path+"-wal", path+"-wal.kept"))
