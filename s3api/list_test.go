@@ -269,11 +269,13 @@ func TestVersions(t *testing.T) {
 		s.want(t, 200, "PUT", "/bucket/"+url.PathEscape(key), key)
 	}
 	type sent struct {
-		IsTruncated                        bool
-		NextKeyMarker, NextVersionIdMarker string
-		Version                            []struct {
-			Key, VersionId, ETag string
-			IsLatest             bool
+		IsTruncated         bool
+		NextKeyMarker       string
+		NextVersionIDMarker string `xml:"NextVersionIdMarker"`
+		Version             []struct {
+			Key, ETag string
+			VersionID string `xml:"VersionId"`
+			IsLatest  bool
 		}
 		CommonPrefixes []struct{ Prefix string }
 	}
@@ -282,12 +284,12 @@ func TestVersions(t *testing.T) {
 	for page := (sent{IsTruncated: true}); page.IsTruncated; {
 		page = decodedAs[sent](t, s.want(t, 200, "GET", "/bucket?"+query.Encode(), "").body)
 		for _, v := range page.Version {
-			testenv.Equal(t, fmt.Sprint(v.VersionId, v.IsLatest, v.ETag), fmt.Sprint("null", true, etagOf(v.Key)), "%s", v.Key)
-			objects += "<Object><Key>" + v.Key + "</Key><VersionId>" + v.VersionId + "</VersionId></Object>"
+			testenv.Equal(t, fmt.Sprint(v.VersionID, v.IsLatest, v.ETag), fmt.Sprint("null", true, etagOf(v.Key)), "%s", v.Key)
+			objects += "<Object><Key>" + v.Key + "</Key><VersionId>" + v.VersionID + "</VersionId></Object>"
 			listed += v.Key + ", "
 		}
 		query.Set("key-marker", page.NextKeyMarker)
-		query.Set("version-id-marker", page.NextVersionIdMarker)
+		query.Set("version-id-marker", page.NextVersionIDMarker)
 	}
 	testenv.Equal(t, listed, strings.Join(keys, ", ")+", ", "the keys")
 	page := decodedAs[sent](t, s.want(t, 200, "GET", "/bucket?versions&delimiter=/", "").body)

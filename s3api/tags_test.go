@@ -77,7 +77,9 @@ func TestTags(t *testing.T) {
 	s.wantTags(t, "/bucket/copy")
 	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/copy", "", "X-Amz-Copy-Source", "/bucket/a", "X-Amz-Tagging-Directive", "MERGE")
 
-	id := decodedAs[struct{ UploadId string }](t, s.want(t, 200, "POST", "/bucket/parts?uploads", "", "X-Amz-Tagging", "Hello=World").body).UploadId
+	id := decodedAs[struct {
+		UploadID string `xml:"UploadId"`
+	}](t, s.want(t, 200, "POST", "/bucket/parts?uploads", "", "X-Amz-Tagging", "Hello=World").body).UploadID
 	part := s.want(t, 200, "PUT", "/bucket/parts?partNumber=1&uploadId="+id, "x").Header.Get("Etag")
 	s.want(t, 200, "POST", "/bucket/parts?uploadId="+id, "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>"+part+"</ETag></Part></CompleteMultipartUpload>")
 	s.wantTags(t, "/bucket/parts", "Hello", "World")

@@ -171,5 +171,7 @@ func TestHAProxyStartsWithFewFiles(t *testing.T) {
 		return err == nil && connection.Close() == nil
 	})
 	testenv.OK(t, command.Process.Kill())
-	<-ended
+	if err := <-ended; command.ProcessState == nil {
+		t.Error(err)
+	}
 }

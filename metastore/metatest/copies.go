@@ -64,8 +64,8 @@ func (p *probe) restated(to metastore.Blob) metastore.Blob {
 // copied to another name cannot.
 func copyKeepsDates(p *probe) {
 	extents := []metastore.Extent{p.Inline(0, 0, []byte("xy"))}
+	p.put(metastore.Blob{Account: "a", Name: "name", Owner: "x", Metadata: "m"}, extents...)
 	b := p.put(metastore.Blob{Account: "a", Name: "name", Owner: "x", Metadata: "m"}, extents...)
-	b = p.put(metastore.Blob{Account: "a", Name: "name", Owner: "x", Metadata: "m"}, extents...)
 	p.Clock.Advance(time.Minute)
 	b.Metadata, b.Owner = "another", "y"
 	to := b

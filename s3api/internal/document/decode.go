@@ -153,7 +153,7 @@ func (t *tokens) read(root func(*xml.Decoder) error) error {
 	case err == nil, errors.Is(err, ErrMalformed):
 		return err
 	default:
-		return fmt.Errorf("%w: %.200v", ErrMalformed, err)
+		return fmt.Errorf("%w: %.200s", ErrMalformed, err.Error())
 	}
 }
 

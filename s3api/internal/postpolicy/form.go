@@ -114,7 +114,7 @@ func (f *Form) read(parts *multipart.Reader) error {
 
 // malformed returns the error of a body that cannot be read as a form. It quotes no more of it
 // than a reader needs.
-func malformed(err error) error { return fmt.Errorf("%w: %.200v", ErrMalformed, err) }
+func malformed(err error) error { return fmt.Errorf("%w: %.200s", ErrMalformed, err.Error()) }
 
 // add adds a field. The size counts all values so far, in bytes.
 func (f *Form) add(name, value string, size int) error {

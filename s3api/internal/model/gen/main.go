@@ -164,7 +164,7 @@ func writeOperation(out *bytes.Buffer, name string, o operation) error {
 	path, text, _ := strings.Cut(o.uri, "?")
 	query, err := url.ParseQuery(text)
 	if err != nil || o.method == "" || path == "" {
-		return fmt.Errorf("%s: the sources have the method %q and the URI %q: %v", name, o.method, o.uri, err)
+		return fmt.Errorf("%s: the sources have the method %q and the URI %q: %w", name, o.method, o.uri, err)
 	}
 	delete(query, "x-id")
 	level := "service"
