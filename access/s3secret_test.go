@@ -13,7 +13,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// boxOf returns a box with master keys, each of which has one byte 32 times.
+// boxOf returns a box with master keys, each with one byte 32 times.
 func boxOf(t testing.TB, masters ...string) *sealed.Box {
 	t.Helper()
 	var text strings.Builder

@@ -195,19 +195,25 @@ func (x *Exchange) Fail(err error) {
 	x.err = errors.Join(x.err, failed)
 }
 
-// Secure reports whether nobody on the network can have changed the request, as far as is known: it
-// came over TLS, to this node or to a trusted proxy, which says so in X-Forwarded-Proto, or it came
-// from this machine.
-func (x *Exchange) Secure() bool {
-	peer := peerAddress(x.Request.RemoteAddr)
-	switch {
-	case x.Request.TLS != nil:
-		return true
-	case contains(x.service.trustedProxies, peer):
-		return strings.EqualFold(x.Request.Header.Get("X-Forwarded-Proto"), "https")
-	default:
-		return peer.IsLoopback()
+// Scheme returns the scheme by which the client has sent the request, as far as is known: "https"
+// if it came over TLS, to this node or to a trusted proxy, which says so in X-Forwarded-Proto, and
+// else "http".
+func (x *Exchange) Scheme() string {
+	if x.Request.TLS != nil || x.proxied() && strings.EqualFold(x.Request.Header.Get("X-Forwarded-Proto"), "https") {
+		return "https"
 	}
+	return "http"
+}
+
+// Secure reports whether nobody on the network can have changed the request, as far as is known: it
+// came over TLS, or from this machine.
+func (x *Exchange) Secure() bool {
+	return x.Scheme() == "https" || !x.proxied() && peerAddress(x.Request.RemoteAddr).IsLoopback()
+}
+
+// proxied reports whether a trusted proxy has sent the request.
+func (x *Exchange) proxied() bool {
+	return contains(x.service.trustedProxies, peerAddress(x.Request.RemoteAddr))
 }
 
 // drainBody reads what is left of a refused request's body, so that the connection can be used

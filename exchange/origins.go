@@ -40,7 +40,7 @@ func (anyOrigin) admit(_ *http.Request, response *Fields, exposed string, _ func
 // from the pages in the browser of its user: it accepts requests for its own host names only
 // (against DNS rebinding), and serves only its own pages and the pages of allowed origins.
 type localOrigins struct {
-	hosts   map[string]bool // allowed in addition to loopback, as hostOnly returns them
+	hosts   map[string]bool // allowed in addition to loopback, as HostOnly returns them
 	origins map[origin]bool // allowed in addition to loopback
 	anyIP   bool            // every IP address is an allowed host
 }
@@ -48,7 +48,7 @@ type localOrigins struct {
 func newLocalOrigins(local Local) localOrigins {
 	p := localOrigins{hosts: map[string]bool{}, origins: map[origin]bool{}, anyIP: local.OpenToNetwork}
 	for _, h := range local.AllowedHosts {
-		p.hosts[hostOnly(h)] = true
+		p.hosts[HostOnly(h)] = true
 	}
 	for _, text := range local.CORSOrigins {
 		if o, ok := parseOrigin(text); ok {
@@ -71,7 +71,7 @@ func (p localOrigins) admit(r *http.Request, response *Fields, exposed string, h
 		response.Set("Access-Control-Expose-Headers", exposed)
 	}
 	switch {
-	case !p.allowsHost(hostOnly(r.Host)) && (host == nil || !host(hostOnly(r.Host))):
+	case !p.allowsHost(HostOnly(r.Host)) && (host == nil || !host(HostOnly(r.Host))):
 		return ErrForeignHost
 	case foreign:
 		return ErrForeignOrigin
@@ -113,7 +113,7 @@ func (p localOrigins) isOwn(o origin, r *http.Request) bool {
 // origin is a page's origin (RFC 6454).
 type origin struct {
 	scheme string // in lower case
-	host   string // as hostOnly returns it
+	host   string // as HostOnly returns it
 	port   string // "" for the scheme's default
 }
 
@@ -123,16 +123,16 @@ func parseOrigin(text string) (origin, bool) {
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
 		return origin{}, false
 	}
-	o := origin{u.Scheme, hostOnly(u.Host), u.Port()}
+	o := origin{u.Scheme, HostOnly(u.Host), u.Port()}
 	if o.scheme == "http" && o.port == "80" || o.scheme == "https" && o.port == "443" {
 		o.port = ""
 	}
 	return o, true
 }
 
-// hostOnly returns the host of "host", "host:port", "address" or "[address]:port": a name in lower
+// HostOnly returns the host of "host", "host:port", "address" or "[address]:port": a name in lower
 // case and without a trailing dot, or an address in its shortest form and without brackets.
-func hostOnly(hostport string) string {
+func HostOnly(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")

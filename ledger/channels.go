@@ -167,7 +167,7 @@ type Channels interface {
 	//
 	//   - its deposit has grown and covers what is accepted, unless its newest submission's amount
 	//     is not settled: a deposit does not replace what is owed;
-	//   - more was withdrawn than is accepted and than was recorded, and no more than the deposit;
+	//   - more was withdrawn than is accepted and than is settled, and no more than the deposit;
 	//   - what was withdrawn covers its newest submission, which had failed or expired, and the
 	//     deposit covers what is accepted.
 	//

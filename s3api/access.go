@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"sluice/access"
+	"sluice/exchange"
 	"sluice/s3api/internal/postpolicy"
 	"sluice/s3api/internal/sigv4"
 	"sluice/wire"
@@ -68,9 +69,14 @@ func (x *call) credentialError() error {
 }
 
 // permit requires that the caller may do what the operation does. A local instance allows
-// everything.
+// everything, but if its reads are paid, it requires credentials for them, which may be any.
 func (s *Server) permit(x *call) error {
 	switch {
+	case s.keys == nil && x.op.scope == access.ScopeRead && s.reads != access.ReadsPublic:
+		if _, err := sigv4.Parse(x.Request, map[string][]string(x.query)); errors.Is(err, sigv4.ErrUnsigned) {
+			return exchange.ErrNoCredential
+		}
+		return nil
 	case s.keys == nil:
 		return nil
 	case x.op.scope == "":

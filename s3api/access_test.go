@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,8 +19,12 @@ import (
 
 	"sluice/access"
 	"sluice/access/sealed"
+	"sluice/blob"
+	"sluice/bytestore/memory"
+	"sluice/database/sqlstore"
 	"sluice/exchange"
 	"sluice/internal/testenv"
+	"sluice/metastore"
 	"sluice/s3api/internal/document"
 )
 
@@ -241,6 +247,41 @@ func TestListOfBuckets(t *testing.T) {
 	testenv.Equal(t, fmt.Sprint(list(some)), "[second]", "the buckets of a key for some accounts")
 }
 
+// countingLists counts the lists of blobs that are read.
+type countingLists struct {
+	*sqlstore.Store
+	n atomic.Int64
+}
+
+// ListBlobs implements blob.Metadata.
+func (c *countingLists) ListBlobs(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
+	c.n.Add(1)
+	return c.Store.ListBlobs(ctx, q)
+}
+
+// TestPrefixOfBuckets checks that a list of buckets looks up the accounts with the prefix only.
+func TestPrefixOfBuckets(t *testing.T) {
+	var store countingLists
+	h := startHosted(t, access.ReadsKey, func(c *Config) {
+		c.Blobs = blob.New(&store, memory.New(), blob.Options{})
+	})
+	store.Store = h.database
+	var accounts []string
+	for i := range 100 {
+		accounts = append(accounts, fmt.Sprint("account", i))
+	}
+	some := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}, Accounts: accounts})
+	testenv.Equal(t, send(t, some.sign(h.request(t, "PUT", "/account21/a", "x"))).StatusCode, 200, "a PUT")
+	for prefix, looks := range map[string]int64{"none": 0, "account2": 11 * 2, "account21": 2} {
+		before := store.n.Load()
+		res := send(t, some.sign(h.request(t, "GET", "/?prefix="+prefix, "")))
+		testenv.Equal(t, strings.Contains(res.body, "<Name>account21</Name>"), looks > 0, "%s: the bucket is listed", prefix)
+		if got := store.n.Load() - before; got > looks {
+			t.Errorf("the prefix %s costs %d lists, want at most %d", prefix, got, looks)
+		}
+	}
+}
+
 // TestUnsignedBodies: a body that no signature covers must come over TLS, or from this machine.
 func TestUnsignedBodies(t *testing.T) {
 	for _, test := range []struct {
@@ -292,6 +333,13 @@ func TestPresigned(t *testing.T) {
 	put := presigned("PUT", "/ours/a", 60)
 	upload := h.request(t, "PUT", "/ours/a?"+put.URL.RawQuery, "presigned")
 	testenv.Equal(t, send(t, upload).StatusCode, 200, "a PUT")
+	// As by Amazon, the digest of a body that the signature covers need not be a signed header.
+	upload = h.request(t, "PUT", "/ours/a?"+put.URL.RawQuery, "presigned", "X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
+	testenv.Equal(t, send(t, upload).StatusCode, 200, "a PUT that states its payload")
+	for _, payload := range []string{strings.Repeat("0", 64), "STREAMING-UNSIGNED-PAYLOAD-TRAILER"} {
+		upload = h.request(t, "PUT", "/ours/a?"+put.URL.RawQuery, "other", "X-Amz-Content-Sha256", payload)
+		wantError(t, send(t, upload), 403, "SignatureDoesNotMatch")
+	}
 	get := presigned("GET", "/ours/a", 7*24*3600)
 	testenv.Equal(t, send(t, get).body, "presigned", "a GET")
 	other := h.request(t, "GET", "/ours/b?"+get.URL.RawQuery, "")
@@ -401,4 +449,35 @@ func TestBucketsAreListedOnce(t *testing.T) {
 		}
 	}
 	wantError(t, send(t, some.sign(h.request(t, "GET", "/?max-buckets=0", ""))), 400, "InvalidArgument")
+}
+
+// TestPaidReadsOfALocalInstance checks that reads which are paid need credentials, which a local
+// instance takes for a key's, and that writes need none.
+func TestPaidReadsOfALocalInstance(t *testing.T) {
+	s := start(t, setup{config: func(c *Config) { c.Reads = access.ReadsPaid }})
+	s.want(t, 200, "PUT", "/bucket/a", "content")
+	for _, path := range []string{"/bucket/a", "/bucket", "/bucket/a?tagging"} {
+		s.refused(t, 403, "AccessDenied", "GET", path, "")
+		s.want(t, 200, "GET", path, "", "Authorization", "AWS any:signature")
+	}
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a?AWSAccessKeyId=any&Expires=1&Signature=a", "").body, "content", "a presigned URL")
+}
+
+// TestNoCacheKeepsWhatAKeyReads checks that no cache stores what only a key may read, whatever is
+// read.
+func TestNoCacheKeepsWhatAKeyReads(t *testing.T) {
+	h := startHosted(t, access.ReadsKey, nil)
+	admin := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})
+	for _, path := range []string{"/ours/a", "/ours/dir/", "/ours/tagged?tagging"} {
+		key, _, _ := strings.Cut(path, "?")
+		testenv.Equal(t, send(t, admin.sign(h.request(t, "PUT", key, ""))).StatusCode, 200, "a PUT of %s", key)
+	}
+	for _, path := range []string{"/", "/ours", "/ours/a", "/ours/dir/", "/ours/none", "/none", "/ours?versions", "/ours?location", "/ours/a?attributes", "/ours/tagged?tagging"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			res := send(t, admin.sign(h.request(t, method, path, "", "X-Amz-Object-Attributes", "ETag")))
+			if got := res.Header.Get("Cache-Control"); got != "no-store" && got != "private, no-cache" {
+				t.Errorf("%s %s: %d with Cache-Control %q", method, path, res.StatusCode, got)
+			}
+		}
+	}
 }

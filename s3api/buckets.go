@@ -41,15 +41,13 @@ func (s *Server) listBuckets(x *call) error {
 	}
 	prefix, after := x.query.get("prefix"), x.query.get("continuation-token")
 	result := document.ListAllMyBucketsResult{Owner: ownerOf(callerName(x)), Prefix: prefix}
-	accounts, next, err := s.accounts(x, after, limit)
+	accounts, next, err := s.accounts(x, prefix, after, limit)
 	if err != nil {
 		return err
 	}
 	for _, account := range accounts {
-		for _, name := range s.namesOf(account) {
-			if strings.HasPrefix(name, prefix) {
-				result.Buckets = append(result.Buckets, document.Bucket{Name: name, CreationDate: document.Time{Time: time.Unix(0, 0)}, BucketRegion: region})
-			}
+		for _, name := range s.namesOf(account, prefix) {
+			result.Buckets = append(result.Buckets, document.Bucket{Name: name, CreationDate: document.Time{Time: time.Unix(0, 0)}, BucketRegion: region})
 		}
 		if len(result.Buckets) >= limit && account != accounts[len(accounts)-1] { // it has aliases
 			next = account
@@ -64,9 +62,9 @@ func (s *Server) listBuckets(x *call) error {
 // accounts returns accounts with buckets, behind one, that the caller may read or write: all, or
 // those that the caller's key names. It looks at no more than limit accounts, and returns the last
 // one if others follow.
-func (s *Server) accounts(x *call, after string, limit int) (names []string, next string, err error) {
+func (s *Server) accounts(x *call, prefix, after string, limit int) (names []string, next string, err error) {
 	if x.Caller != nil && !x.Caller.AllAccounts() {
-		return s.accountsOf(x, after, limit)
+		return s.accountsOf(x, prefix, after, limit)
 	}
 	if x.Caller != nil && !mayUse(x.Caller, "") {
 		return nil, "", nil
@@ -84,13 +82,13 @@ func (s *Server) accounts(x *call, after string, limit int) (names []string, nex
 	return names, next, err
 }
 
-// accountsOf is accounts for a key that names them. Each costs a query, and ten as much as a
-// request.
-func (s *Server) accountsOf(x *call, after string, limit int) (names []string, next string, err error) {
+// accountsOf is accounts for a key that names them. Each with a bucket's name that begins with the
+// prefix costs a query, and ten as much as a request.
+func (s *Server) accountsOf(x *call, prefix, after string, limit int) (names []string, next string, err error) {
 	looked := 0
 	defer func() { x.Allowance.Spend(int64(looked / 10)) }()
 	for _, account := range x.Caller.Accounts() {
-		if account <= after || !mayUse(x.Caller, account) {
+		if account <= after || !mayUse(x.Caller, account) || len(s.namesOf(account, prefix)) == 0 {
 			continue
 		}
 		if looked == limit {
@@ -117,16 +115,16 @@ func mayUse(caller *access.Caller, account string) bool {
 // region is the region of every bucket. Any other is accepted in signatures.
 const region = "us-east-1"
 
-// namesOf returns an account's buckets: its own name if no other account has it as alias, and its
-// aliases.
-func (s *Server) namesOf(account string) (names []string) {
+// namesOf returns an account's buckets that begin with the prefix: its own name if no other account
+// has it as alias, and its aliases.
+func (s *Server) namesOf(account, prefix string) (names []string) {
 	if own, err := s.accountOf(account); err == nil && own == account {
 		names = append(names, account)
 	}
 	if s.aliases != nil {
 		names = append(names, s.aliases.Of(account)...)
 	}
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
 // callerName returns who the caller is for a list's owner.
@@ -140,6 +138,7 @@ func callerName(x *call) string {
 // headBucket reports that a bucket exists.
 func (s *Server) headBucket(x *call) error {
 	x.Fields.Set("X-Amz-Bucket-Region", region)
+	x.Fields.Set("Cache-Control", "no-store")
 	return x.writeEmpty(http.StatusOK)
 }
 
@@ -275,7 +274,11 @@ func (s *Server) putACL(x *call) error {
 	if x.header.Get("X-Amz-Acl") == "" {
 		return notImplemented("an access list in the body")
 	}
-	if _, err := x.readDocument(wire.MaxJSONBody); err != nil {
+	body, err := x.readDocument(wire.MaxJSONBody)
+	if err == nil && len(body) > 0 {
+		err = refuseWith("UnexpectedContent", wire.CodeBadRequest, "an access list is in the header x-amz-acl or in the body")
+	}
+	if err != nil {
 		return err
 	}
 	return x.writeEmpty(http.StatusOK)

@@ -211,6 +211,10 @@ func TestBuckets(t *testing.T) {
 	for _, query := range []string{"location", "versioning", "acl"} {
 		s.want(t, 200, "GET", "/first-bucket?"+query, "")
 	}
+	s.want(t, 200, "PUT", "/first-bucket?acl", "", "X-Amz-Acl", "private")
+	for _, path := range []string{"/first-bucket?acl", "/first-bucket/a?acl"} {
+		s.refused(t, 400, "UnexpectedContent", "PUT", path, "<AccessControlPolicy/>", "X-Amz-Acl", "private")
+	}
 	s.want(t, 200, "GET", "/first-bucket/a?acl", "")
 	s.refused(t, 404, "NoSuchKey", "GET", "/first-bucket/b?acl", "")
 }

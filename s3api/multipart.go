@@ -260,17 +260,9 @@ func (s *Server) completeUpload(x *call) error {
 	x.Fields.Remove("Etag")
 	x.Fields.Remove("Last-Modified")
 	return x.writeXML(http.StatusOK, document.CompleteMultipartUploadResult{
-		Location: x.scheme() + "://" + x.Request.Host + escapedPath(x.Request.URL), Bucket: x.bucket, Key: document.Name(x.key),
+		Location: x.Scheme() + "://" + x.Request.Host + escapedPath(x.Request.URL), Bucket: x.bucket, Key: document.Name(x.key),
 		ETag: checksum.ETag(done.Size, done.CRC64), Checksums: sums,
 	})
-}
-
-// scheme returns the scheme by which the client has sent the request, as far as this node knows.
-func (x *call) scheme() string {
-	if x.Request.TLS != nil {
-		return "https"
-	}
-	return "http"
 }
 
 // namedParts returns the parts that a body names, and what the header says about the object.

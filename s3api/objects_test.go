@@ -89,6 +89,11 @@ func TestRanges(t *testing.T) {
 	for _, field := range []string{"bytes=4-2", "lines=1-2", "bytes=a-b"} {
 		testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a", "", "Range", field).body, "0123456789", "%s", field)
 	}
+	// The last bytes of an object are all that there are, if there are fewer (RFC 9110, section
+	// 14.1.2), also of an empty one.
+	s.want(t, 200, "PUT", "/bucket/empty", "")
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/empty", "", "Range", "bytes=-5").body, "", "the last bytes of an empty object")
+	s.refused(t, 416, "InvalidRange", "GET", "/bucket/empty", "", "Range", "bytes=0-")
 	// An object that was not uploaded in parts is its own only part.
 	testenv.Equal(t, s.want(t, 206, "GET", "/bucket/a?partNumber=1", "").body, "0123456789", "part 1")
 	s.refused(t, 416, "InvalidPartNumber", "GET", "/bucket/a?partNumber=2", "")

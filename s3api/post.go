@@ -64,7 +64,7 @@ func (s *Server) postObject(x *call) error {
 	etag := checksum.ETag(stored.Size, stored.CRC64)
 	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs))
 	x.Fields.Remove("Last-Modified")
-	location := x.scheme() + "://" + x.Request.Host + "/" + x.bucket + "/" + escapeKey(upload.Key)
+	location := x.Scheme() + "://" + x.Request.Host + strings.TrimSuffix(escapedPath(x.Request.URL), "/") + "/" + escapeKey(upload.Key)
 	if upload.Redirect != nil {
 		to := *upload.Redirect
 		q := to.Query()

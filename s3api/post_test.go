@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"mime/multipart"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"sluice/exchange"
 	"sluice/internal/testenv"
 )
 
@@ -66,6 +70,43 @@ func TestPost(t *testing.T) {
 	signed(400, "dir/c", "12345")
 	signed(400, "dir/c", "")
 	post(400, "file", "without a key")
+	post(204, "key", "private", "acl", "private", "file", "x")
+	post(400, "key", "public", "acl", "private", "x-amz-acl", "private", "file", "x")
+	body, mediaType := form(t, "key", "public", "acl", "public-read-write", "file", "x")
+	if status := s.do(t, "POST", "/bucket", body, "Content-Type", mediaType).StatusCode; status < 400 {
+		t.Errorf("a form with another access list: %d", status)
+	}
+	s.want(t, 404, "HEAD", "/bucket/public", "")
 	s.want(t, 404, "HEAD", "/bucket/dir/c", "")
 	s.want(t, 404, "HEAD", "/bucket/b", "")
+}
+
+// TestLocations checks that an object's URL in a response has the scheme, the host and the style by
+// which the client has sent the request.
+func TestLocations(t *testing.T) {
+	s := start(t, setup{exchange: func(c *exchange.Config) {
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	}})
+	key := "dir/a b"
+	for _, test := range []struct{ from, proto, host, bucket, want string }{
+		{"127.0.0.1:1", "", "127.0.0.1:9000", "/bucket", "http://127.0.0.1:9000/bucket/dir/a%20b"},
+		{"192.0.2.1:1", "https", "localhost", "/bucket", "https://localhost/bucket/dir/a%20b"},
+		{"192.0.2.1:1", "http", "localhost", "/bucket", "http://localhost/bucket/dir/a%20b"},
+		{"127.0.0.1:1", "https", "localhost", "/bucket", "http://localhost/bucket/dir/a%20b"},
+		{"192.0.2.1:1", "https", "bucket.localhost:9443", "", "https://bucket.localhost:9443/dir/a%20b"},
+	} {
+		sent := func(path, body, mediaType string) (location string) {
+			r := httptest.NewRequest("POST", path, strings.NewReader(body))
+			r.RemoteAddr, r.Host = test.from, test.host
+			r.Header.Set("Content-Type", mediaType)
+			r.Header.Set("X-Forwarded-Proto", test.proto)
+			res := s.direct(r)
+			return decodedAs[struct{ Location string }](t, string(testenv.Must(io.ReadAll(res.Body))(t))).Location
+		}
+		body, mediaType := form(t, "key", key, "success_action_status", "201", "file", "x")
+		testenv.Equal(t, sent(test.bucket+"/", body, mediaType), test.want, "a form from %s", test.from)
+		id := s.begin(t, "/bucket/dir/a%20b")
+		part := s.want(t, 200, "PUT", "/bucket/dir/a%20b?partNumber=1&uploadId="+id, "part").Header.Get("ETag")
+		testenv.Equal(t, sent(test.bucket+"/dir/a%20b?uploadId="+id, completion(named{1, part}), "application/xml"), test.want, "a completion from %s", test.from)
+	}
 }

@@ -72,7 +72,7 @@ func (s *Server) serve(x *call) error {
 // parse finds out what the request is about. Without an operation, the target's pattern is for the
 // log alone.
 func (s *Server) parse(x *call) (err error) {
-	if x.target, err = parseTarget(x.Request, s.domain); err != nil {
+	if x.target, err = parseTarget(x.Request, s.hosts); err != nil {
 		return err
 	}
 	x.Pattern = x.pattern()

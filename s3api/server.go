@@ -20,8 +20,11 @@ type Config struct {
 	Blobs     *blob.Service
 	Keys      *access.Authenticator // nil: a local instance, which takes any credentials or none
 	Reads     access.Reads
-	// Domain makes buckets hosts below it: the bucket b is also the host b.Domain. "": it does not.
-	Domain string
+	// Domains make buckets hosts below them, each valid by CheckDomain: the bucket b of the domain
+	// d is also the host b.d. A local instance has localhost in addition. If a hosted service has
+	// any, it refuses other host names.
+	Domains []string
+	Host    string // the native interface's host name; "": it is not known
 	// UnsignedPayload accepts a body that the request's signature does not cover from everywhere,
 	// and not only over TLS and from this machine.
 	UnsignedPayload bool
@@ -38,7 +41,7 @@ type Server struct {
 	blobs      *blob.Service
 	keys       *access.Authenticator
 	reads      access.Reads
-	domain     string
+	hosts      hosts
 	unsigned   bool
 	olderNodes func() bool
 	aliases    *blob.Aliases // nil: there are none
@@ -51,7 +54,7 @@ type Server struct {
 // New returns a Server.
 func New(c Config) *Server {
 	s := &Server{
-		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, domain: c.Domain, unsigned: c.UnsignedPayload,
+		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, hosts: newHosts(c.Domains, c.Host, c.Keys == nil), unsigned: c.UnsignedPayload,
 		olderNodes: c.OlderNodes, aliases: c.Aliases, seen: map[string]bool{},
 	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
@@ -106,7 +109,8 @@ func (o *operation) pattern(t target) string { return t.pattern() + " " + o.name
 // added to them.
 const exposed = "Accept-Ranges, Content-Disposition, Content-Encoding, Content-Language, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, x-amz-checksum-crc64nvme, x-amz-checksum-type, x-amz-expiration, x-amz-mp-parts-count, x-amz-request-id, X-Request-Id"
 
-// isBucketHost reports whether a bucket has this host, as exchange.Door wants it.
+// isBucketHost reports whether a bucket or a domain has this host, as exchange.Door wants it.
 func (s *Server) isBucketHost(host string) bool {
-	return s.domain != "" && (host == s.domain || bucketOfHost(host, s.domain) != "")
+	_, known := s.hosts.find(host)
+	return known
 }

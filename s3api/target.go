@@ -2,7 +2,6 @@ package s3api
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -30,18 +29,22 @@ type target struct {
 	key    string
 }
 
-// parseTarget returns a request's target: the host names the bucket if it is below domain, or else
-// the path's first segment does. Everything after is the key, in which each %XX is decoded once.
-func parseTarget(r *http.Request, domain string) (target, error) {
+// parseTarget returns a request's target: the host names the bucket if it is below a domain, or
+// else the path's first segment does. Everything after is the key, in which each %XX is decoded
+// once.
+func parseTarget(r *http.Request, h hosts) (target, error) {
 	path, ok := strings.CutPrefix(escapedPath(r.URL), "/")
 	if !ok {
 		return target{}, refuseWith("InvalidURI", wire.CodeBadRequest, "the path must begin with a slash")
 	}
-	t := target{bucket: bucketOfHost(r.Host, domain)}
+	var t target
+	var err error
+	if t.bucket, err = h.bucket(r.Host); err != nil {
+		return target{}, err
+	}
 	if t.bucket == "" {
 		t.bucket, path, _ = strings.Cut(path, "/")
 	}
-	var err error
 	if t.bucket, err = url.PathUnescape(t.bucket); err == nil {
 		t.key, err = url.PathUnescape(path)
 	}
@@ -58,21 +61,6 @@ func parseTarget(r *http.Request, domain string) (target, error) {
 		t.level = objectLevel
 	}
 	return t, nil
-}
-
-// bucketOfHost returns the bucket in a host below domain, or "".
-func bucketOfHost(host, domain string) string {
-	if domain == "" {
-		return ""
-	}
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	bucket, below := strings.CutSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), "."+domain)
-	if !below {
-		return ""
-	}
-	return bucket
 }
 
 // CheckDomain returns an error if buckets cannot be hosts below the domain.

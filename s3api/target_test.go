@@ -5,39 +5,42 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/access"
 	"sluice/internal/testenv"
 )
 
 func TestTargets(t *testing.T) {
-	const domain = "s3.example.org"
+	hosted := newHosts([]string{"s3.example.org", "eu.s3.example.org"}, "", false)
 	for _, test := range []struct {
 		host, path string
 		want       target
 	}{
-		{"h", "/", target{}},
-		{"h", "/bucket", target{bucketLevel, "bucket", ""}},
-		{"h", "/bucket/", target{bucketLevel, "bucket", ""}},
-		{"h", "/bucket/a/b", target{objectLevel, "bucket", "a/b"}},
-		{"h", "/bucket/a%2Fb%20c%25", target{objectLevel, "bucket", "a/b c%"}},
-		{"h", "/bucket/a+b", target{objectLevel, "bucket", "a+b"}},
-		{"h", "/bucket//a//b/", target{objectLevel, "bucket", "/a//b/"}},
-		{"h", "/bucket/../c", target{objectLevel, "bucket", "../c"}},
-		{"h", "/%62ucket/%C3%A9", target{objectLevel, "bucket", "é"}},
+		{"127.0.0.1:9000", "/", target{}},
+		{"127.0.0.1:9000", "/bucket", target{bucketLevel, "bucket", ""}},
+		{"127.0.0.1:9000", "/bucket/", target{bucketLevel, "bucket", ""}},
+		{"127.0.0.1:9000", "/bucket/a/b", target{objectLevel, "bucket", "a/b"}},
+		{"127.0.0.1:9000", "/bucket/a%2Fb%20c%25", target{objectLevel, "bucket", "a/b c%"}},
+		{"127.0.0.1:9000", "/bucket/a+b", target{objectLevel, "bucket", "a+b"}},
+		{"127.0.0.1:9000", "/bucket//a//b/", target{objectLevel, "bucket", "/a//b/"}},
+		{"127.0.0.1:9000", "/bucket/../c", target{objectLevel, "bucket", "../c"}},
+		{"127.0.0.1:9000", "/%62ucket/%C3%A9", target{objectLevel, "bucket", "é"}},
 		{"s3.example.org", "/bucket/a", target{objectLevel, "bucket", "a"}},
 		{"bucket.s3.example.org", "/a", target{objectLevel, "bucket", "a"}},
 		{"bucket.s3.example.org:9000", "/a/b", target{objectLevel, "bucket", "a/b"}},
 		{"Bucket.S3.example.org.", "/", target{bucketLevel, "bucket", ""}},
 		{"a.b.s3.example.org", "/c", target{objectLevel, "a.b", "c"}},
-		{"bucket.s3.example.com", "/a/b", target{objectLevel, "a", "b"}},
-		{"xs3.example.org", "/a/b", target{objectLevel, "a", "b"}},
+		{"bucket.eu.s3.example.org", "/a", target{objectLevel, "bucket", "a"}},
+		{"eu.s3.example.org", "/bucket/a", target{objectLevel, "bucket", "a"}},
+		{"localhost:9000", "/bucket/a", target{objectLevel, "bucket", "a"}},
+		{"[::1]:9000", "/bucket/a", target{objectLevel, "bucket", "a"}},
 	} {
 		r := httptest.NewRequest("GET", "http://"+test.host+test.path, nil)
-		got := testenv.Must(parseTarget(r, domain))(t)
+		got := testenv.Must(parseTarget(r, hosted))(t)
 		testenv.Equal(t, got, test.want, "%s%s", test.host, test.path)
 	}
 	for _, path := range []string{"//a", "//"} {
-		r := httptest.NewRequest("GET", "http://h"+path, nil)
-		if got, err := parseTarget(r, ""); err == nil && got.level != serviceLevel {
+		r := httptest.NewRequest("GET", "http://localhost"+path, nil)
+		if got, err := parseTarget(r, hosted); err == nil && got.level != serviceLevel {
 			t.Errorf("%s: %+v, want an error", path, got)
 		}
 	}
@@ -78,12 +81,47 @@ func TestKeysThatNoBlobCanHave(t *testing.T) {
 	}
 }
 
+// TestUnknownHosts checks that no request acts on the bucket that its path names if its host may
+// name another one.
+func TestUnknownHosts(t *testing.T) {
+	set, unset := newHosts([]string{"s3.example.org"}, "blobs.example.org", false), newHosts(nil, "blobs.example.org", false)
+	for _, test := range []struct {
+		hosts   hosts
+		host    string
+		refused bool
+	}{
+		{set, "photos.s3.example.com", true}, {set, "xs3.example.org", true}, {set, "example.org", true}, {set, "h:9000", true},
+		{set, ".s3.example.org", true}, {set, "blobs.example.org", true}, {set, "photos.localhost", true},
+		{unset, "photos.s3.example.org", true}, {unset, "a.b.s3-eu-west-1.example.org:443", true}, {unset, "Photos.Blobs.example.org", true},
+		{unset, "photos.localhost", true}, {unset, "s3.example.org", false}, {unset, "blobs.example.org:9000", false}, {unset, "h", false},
+		{unset, "10.0.0.1:9000", false}, {unset, "localhost", false}, {set, "10.0.0.1", false}, {set, "", false},
+	} {
+		r := httptest.NewRequest("PUT", "/2026/a.jpg", nil)
+		r.Host = test.host
+		if got, err := parseTarget(r, test.hosts); (err != nil) != test.refused || err == nil && got.bucket != "2026" {
+			t.Errorf("%s, domains %v: %+v, %v", test.host, test.hosts.domains, got, err)
+		}
+	}
+	h := startHosted(t, access.ReadsPublic, func(c *Config) { c.Domains = []string{"s3.example.org"} })
+	writer := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}})
+	put := h.request(t, "PUT", "/2026/a.jpg", "x")
+	put.Host = "photos.s3.example.com"
+	wantError(t, send(t, writer.sign(put)), 403, "AccessForbidden")
+	h.refused(t, 404, "NoSuchBucket", "GET", "/2026/a.jpg", "")
+}
+
 // TestBucketsAreHosts: with a domain, a local instance accepts a bucket's host, and no other.
+// Without one, localhost is the domain.
 func TestBucketsAreHosts(t *testing.T) {
-	s := start(t, setup{config: func(c *Config) { c.Domain = "s3.localhost" }})
-	put := httptest.NewRequest("PUT", "http://bucket.s3.localhost/a/b", strings.NewReader("hosted"))
-	testenv.Equal(t, s.direct(put).StatusCode, 200, "a PUT to a bucket's host")
-	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a/b", "").body, "hosted", "the blob in the path style")
-	foreign := httptest.NewRequest("GET", "http://bucket.s3.example.org/a/b", nil)
-	testenv.Equal(t, s.direct(foreign).StatusCode, 403, "a GET to a foreign host")
+	s := start(t, setup{config: func(c *Config) { c.Domains = []string{"s3.test"} }})
+	for _, host := range []string{"bucket.s3.test", "bucket.localhost:9000"} {
+		put := httptest.NewRequest("PUT", "http://"+host+"/a/b", strings.NewReader(host))
+		testenv.Equal(t, s.direct(put).StatusCode, 200, "a PUT to a bucket's host")
+		testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a/b", "").body, host, "the blob in the path style")
+	}
+	for _, host := range []string{"bucket.s3.example.org", "bucket.test", "localhost.test", ".localhost"} {
+		foreign := httptest.NewRequest("GET", "http://h/a/b", nil)
+		foreign.Host = host
+		testenv.Equal(t, s.direct(foreign).StatusCode, 403, "a GET to the host %q", host)
+	}
 }

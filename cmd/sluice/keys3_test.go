@@ -14,7 +14,7 @@ import (
 
 var s3Lines = regexp.MustCompile(`^(?:sluice_[a-z2-7]{16}_[a-z2-7]+\n)?AWS_ACCESS_KEY_ID=([a-z2-7]{16})\nAWS_SECRET_ACCESS_KEY=([a-z2-7]{40})\n$`)
 
-// masterFile returns a new file with master keys, each of which has one byte 32 times.
+// masterFile returns a new file with master keys, each with one byte 32 times.
 func masterFile(t *testing.T, masters ...string) string {
 	t.Helper()
 	name := filepath.Join(testenv.MemoryDir(t), "s3.key")

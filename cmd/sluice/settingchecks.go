@@ -9,7 +9,6 @@ import (
 	"sluice/httpapi"
 	"sluice/internal/node"
 	"sluice/micropay"
-	"sluice/s3api"
 )
 
 // check checks one setting. Its errors begin with the flag's name. Rules between settings are
@@ -122,19 +121,6 @@ func isS3Address(value *string) check {
 			return nil
 		}
 		return isListenAddress(value)(flag)
-	}
-}
-
-// isS3Domain requires a domain, or nothing.
-func isS3Domain(value *string) check {
-	return func(flag string) error {
-		if *value == "" {
-			return nil
-		}
-		if err := s3api.CheckDomain(*value); err != nil {
-			return fmt.Errorf("%s %s: %w", flag, *value, err)
-		}
-		return nil
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/storage"
 	"sluice/ledger"
 	"sluice/paychan"
+	"sluice/s3api"
 	"sluice/session"
 )
 
@@ -104,8 +105,8 @@ func networkSettings(c *configuration) []setting {
 		{name: "s3-addr", value: optional(&n.S3Addr), placeholder: "HOST:PORT", words: "localhost:9000 if local and that port is free, or else off",
 			check: isS3Address(&n.S3Addr),
 			help:  "Address for S3's interface to the same blobs, or off."},
-		{name: "s3-domain", value: optional(&n.S3Domain), placeholder: "DOMAIN", check: isS3Domain(&n.S3Domain),
-			help: "Domain below which each bucket is a host, as in BUCKET.DOMAIN, in addition to the path style."},
+		{name: "s3-domain", value: optional(&n.S3Domains), placeholder: "DOMAIN", check: each(&n.S3Domains, s3api.CheckDomain),
+			help: "Domains below which each bucket is a host, as in BUCKET.DOMAIN, in addition to the path style. Other host names are then refused if hosted; a local instance has localhost in addition."},
 		{name: "s3-unsigned-payload", value: optional(&n.S3Unsigned), only: node.Hosted, refusal: "a local instance accepts any S3 credentials",
 			help: "Accept bodies that no signature covers from everywhere, and not only over TLS and from this machine."},
 		{name: "s3-secret-key-file", value: optional(&n.S3SecretKeys), placeholder: "FILE", tag: `type:"path"`, only: node.Hosted, refusal: "a local instance accepts any S3 credentials",

@@ -64,7 +64,7 @@ func TestMigratesDebts(t *testing.T) {
 		read := ledger.Reading{Deposit: 100, Withdrawn: 60, NextSequence: 9, Expires: s.Now().Add(time.Hour), Created: s.Now().Add(-time.Hour), ChainTime: s.Now()}
 		testenv.Must(s.RecordReading(t.Context(), "restored", read))(t)
 		look("restored", func(c ledger.Channel) bool {
-			return c.Accepted == 60 && c.Settled == 60 && c.Elsewhere == 60 && c.Sequence == 8 && c.Credit == 0 && c.State(s.Now()) == ledger.ChannelOpen
+			return c.Accepted == 10 && c.Settled == 60 && c.Elsewhere == 60 && c.Sequence == 1 && c.NextSequence == 9 && c.Credit == 0 && c.State(s.Now()) == ledger.ChannelOpen
 		})
 		renewal := ledger.Payment{
 			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 4, Sequence: 2, Amount: 40, Proof: []byte("renewal"), Expires: s.Now().Add(time.Hour), SettleAt: 1,

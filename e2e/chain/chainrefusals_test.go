@@ -248,7 +248,7 @@ func TestReconcileAChannel(t *testing.T) {
 	}
 	for range 2 {
 		s.Must(200, "POST", target, []byte(`{"write": true}`)).Decode(t, &r)
-		if r.After.Accepted != "40" || r.After.Settled != "40" || r.After.Credit != "0" {
+		if r.After.Accepted != "10" || r.After.Settled != "40" || r.After.Credit != "0" {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -77,14 +77,14 @@ func TestPaidCommands(t *testing.T) {
 
 	// No command pays beyond the limits.
 	run(4, "", "MaxSpend is 2; --max-price and --max-spend set the budget\n", paid(2, "cat", "0x1/a")...)
-	run(4, "", "0 chunksets charged; 0 units spent, 0 of at most 2 in all\n", paid(2, "cat", "0x1/a")...)
+	run(4, "", "0 chunksets charged; 0 units spent, 0 in all, of at most 2\n", paid(2, "cat", "0x1/a")...)
 	run(4, "", "MaxPrice is 2", append(paid(100, "cat", "0x1/a"), "--max-price", "2")...)
 	run(4, "", "MaxChunksets 1 are charged or in use; --max-chunksets sets the limit", append(paid(100, "get", "0x1/big", dir), "--max-chunksets", "1")...)
 
 	// Each command buys what it needs, in the session that the first one bought.
-	run(0, "text", "1 chunkset charged; 3 units spent, 3 of at most 3 in all\n", paid(3, "cat", "0x1/a")...)
+	run(0, "text", "1 chunkset charged; 3 units spent, 3 in all, of at most 3\n", paid(3, "cat", "0x1/a")...)
 	run(0, "text", "", append(paid(6, "cat", "0x1/a"), "-q")...)
-	run(0, "", "0x1/big -> "+filepath.Join(dir, "big")+"\n2 chunksets charged; 6 units spent, 12 of at most 100 in all\n", paid(100, "get", "0x1/big", dir)...)
+	run(0, "", "0x1/big -> "+filepath.Join(dir, "big")+"\n2 chunksets charged; 6 units spent, 12 in all, of at most 100\n", paid(100, "get", "0x1/big", dir)...)
 	first := spendingOf(t, s.Sluice(paid(100, "get", "-r", "0x1/dir", dir, "--json")...))
 	if first.ChunksetsCharged != 3 || first.Spent != "9" || first.TotalSpent != "21" || first.SessionID == "" {
 		t.Errorf("a folder: %+v", first)
@@ -93,8 +93,8 @@ func TestPaidCommands(t *testing.T) {
 	if again.ChunksetsCharged != 0 || again.Spent != "0" || again.TotalSpent != "21" {
 		t.Errorf("what is there already: %+v", again)
 	}
-	run(0, "", "1 chunkset charged; 3 units spent, 24 of at most 100 in all\n", paid(100, "cp", ":0x1/a", filepath.Join(dir, "copy"))...)
-	run(0, "", "2 chunksets charged; 30 units spent, 54 of at most 100 in all\n", append(paid(100, "get", "0x1/big", filepath.Join(dir, "bought")), "--purchase", "10")...)
+	run(0, "", "1 chunkset charged; 3 units spent, 24 in all, of at most 100\n", paid(100, "cp", ":0x1/a", filepath.Join(dir, "copy"))...)
+	run(0, "", "2 chunksets charged; 30 units spent, 54 in all, of at most 100\n", append(paid(100, "get", "0x1/big", filepath.Join(dir, "bought")), "--purchase", "10")...)
 	last := spendingOf(t, s.Sluice(paid(54, "get", "0x1/big", filepath.Join(dir, "prepaid"), "--json")...))
 	if last.ChunksetsCharged != 2 || last.Spent != "0" || last.TotalSpent != "54" || last.SessionID != first.SessionID {
 		t.Errorf("with what remained in the session: %+v, not %+v", last, first)
@@ -111,7 +111,7 @@ func TestPaidCommands(t *testing.T) {
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "dir/big"), e2e.Content(2, 8*e2e.ChunksetSize))
 	part := t.TempDir()
 	r := s.Sluice(paid(66, "get", "-r", "0x1/dir", part)...)
-	if got := readTree(t, part); r.Code != 5 || !strings.Contains(r.Stderr, "MaxSpend is 66") || !strings.Contains(r.Stderr, "of at most 66 in all\n") || got["z"] == "" || got["big"] != "" {
+	if got := readTree(t, part); r.Code != 5 || !strings.Contains(r.Stderr, "MaxSpend is 66") || !strings.Contains(r.Stderr, "66 in all, of at most 66\n") || got["z"] == "" || got["big"] != "" {
 		t.Errorf("%+v with %v", r, got)
 	}
 	if r := s.Sluice(paid(90, "get", "-r", "0x1/dir", part)...); r.Code != 0 {
@@ -139,7 +139,7 @@ func TestPaidReadsOfFreeBlobs(t *testing.T) {
 	_, pays := paidServer(t, nil)
 	free := e2e.Start(t, e2e.Options{})
 	free.Must(204, "PUT", e2e.BlobTarget("0x1", "a"), []byte("text"))
-	if r := free.Sluice(append([]string{"cat", "0x1/a"}, pays(100)...)...); r.Code != 0 || r.Stdout != "text" || r.Stderr != "0 chunksets charged; 0 units spent, 0 of at most 100 in all\n" {
+	if r := free.Sluice(append([]string{"cat", "0x1/a"}, pays(100)...)...); r.Code != 0 || r.Stdout != "text" || r.Stderr != "0 chunksets charged; 0 units spent, 0 in all, of at most 100\n" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -21,8 +21,8 @@ import (
 
 // transfers are commands that store the folder tree, and what checks that all of it is stored.
 var transfers = []struct{ name, before, store, check string }{
-	{"aws", "", "aws s3 sync --quiet tree s3://team/tree", "aws s3 sync --quiet s3://team/tree back && diff -r tree back"},
-	{"rclone", "", "rclone -q --retries 1 sync tree :s3:team/tree", "rclone -q check --download tree :s3:team/tree 2>&1"},
+	{"aws", "aws s3 mb s3://team", "aws s3 sync --quiet tree s3://team/tree", "aws s3 sync --quiet s3://team/tree back && diff -r tree back"},
+	{"rclone", "rclone -q mkdir :s3:team", "rclone -q --retries 1 sync tree :s3:team/tree", "rclone -q check --download tree :s3:team/tree 2>&1"},
 	{"restic", "restic -q init", "restic -q backup tree",
 		"restic -q check --read-data && restic -q restore latest --target back && diff -r tree back/tree"},
 }

@@ -146,14 +146,15 @@ func runVersityTests(t *testing.T, program string, names []string) map[string]st
 	return failures
 }
 
-// clear deletes all objects and buckets: a test that fails leaves some, and others have the same buckets.
+// clear deletes all objects and buckets: a test that fails leaves some, and other tests have the
+// same buckets.
 func (h *hosted) clear() {
 	c := minioClient(h.t, h.Server, h.admin, h.secret)
 	buckets, err := c.ListBuckets(h.t.Context())
 	testenv.Check(h.t, err)
 	for _, b := range buckets {
 		if len(b.Name) < 3 {
-			continue // the client refuses such a name, of which only the creation is tested
+			continue // the client refuses such a name; only its creation is tested
 		}
 		for o := range c.ListObjects(h.t.Context(), b.Name, minio.ListObjectsOptions{Recursive: true}) {
 			testenv.Check(h.t, errors.Join(o.Err, c.RemoveObject(h.t.Context(), b.Name, o.Key, minio.RemoveObjectOptions{})))

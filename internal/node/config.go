@@ -47,17 +47,17 @@ type Config struct {
 
 // Network says where the node listens, and for whom.
 type Network struct {
-	Addr           string // host:port; host localhost means both loopback addresses, port 0 any
-	AdminAddr      string // host:port for metrics and profiles; "" for none
-	TLSCert        string // PEM file with the certificate chain; "" for no TLS
-	TLSKey         string // PEM file with the private key
-	Console        bool   // the web console is served
-	S3Addr         string // host:port for S3; "" for the profile's default, or S3Off
-	S3Domain       string // below which buckets are hosts; "" for none
-	S3Unsigned     bool   // bodies that no signature covers are accepted over plain HTTP
-	S3SecretKeys   string // file with the master keys of S3 secrets; "" for none
-	BasePath       string // "" for the root
-	ExternalURL    string // base URL for clients; "" for the request's URL
+	Addr           string   // host:port; host localhost means both loopback addresses, port 0 any
+	AdminAddr      string   // host:port for metrics and profiles; "" for none
+	TLSCert        string   // PEM file with the certificate chain; "" for no TLS
+	TLSKey         string   // PEM file with the private key
+	Console        bool     // the web console is served
+	S3Addr         string   // host:port for S3; "" for the profile's default, or S3Off
+	S3Domains      []string // below which buckets are hosts
+	S3Unsigned     bool     // bodies that no signature covers are accepted over plain HTTP
+	S3SecretKeys   string   // file with the master keys of S3 secrets; "" for none
+	BasePath       string   // "" for the root
+	ExternalURL    string   // base URL for clients; "" for the request's URL
 	TrustedProxies []string
 	AllowedHosts   []string
 	CORSOrigins    []string
@@ -189,7 +189,7 @@ func (c *Config) validateS3() error {
 	case c.S3Addr == "" && c.Profile == Local, c.S3Addr == S3Off:
 		return nil
 	case c.S3Addr == "":
-		if c.S3Domain != "" {
+		if len(c.S3Domains) > 0 {
 			return errors.New("--s3-domain: requires --s3-addr")
 		}
 		return nil

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"net/url"
 	"syscall"
 
 	"sluice/s3api"
@@ -15,12 +16,22 @@ func (n *Node) newS3() *s3api.Server {
 		Blobs:      n.blobs,
 		Keys:       n.keys,
 		Reads:      n.config.Reads,
-		Domain:     n.config.S3Domain,
+		Domains:    n.config.S3Domains,
+		Host:       n.externalHost(),
 		OlderNodes: n.members.olderNodes,
 		Aliases:    n.aliases,
 
 		UnsignedPayload: n.config.S3Unsigned,
 	})
+}
+
+// externalHost returns the host name of the external URL, which was validated, or "".
+func (n *Node) externalHost() string {
+	external, err := url.Parse(n.config.ExternalURL)
+	if err != nil {
+		return ""
+	}
+	return external.Hostname()
 }
 
 // listenForS3 listens on the address for S3, if there is one. A local instance does without if the

@@ -307,7 +307,7 @@ func (w *collecting) apply(c *collectedChannel, before collectedChannel, r ledge
 			switch {
 			case r.Deposit < c.Deposit:
 				stops = true
-			case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && !c.owes(), r.Withdrawn > max(c.Accepted, c.Withdrawn) && r.Deposit >= r.Withdrawn:
+			case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && !c.owes(), r.Withdrawn > max(c.Accepted, c.Settled) && r.Deposit >= r.Withdrawn:
 				c.Stopped = ""
 			}
 			if r.Withdrawn < c.Withdrawn { // it corrects

@@ -92,7 +92,7 @@ func TestUpload(t *testing.T) {
 	testenv.Equal(t, u.Key, "user/a.txt", "the key")
 	testenv.Equal(t, u.Status, http.StatusCreated, "the status")
 	testenv.Equal(t, u.Redirect.String(), "https://example.com/done?a=b", "the redirect")
-	if want := (http.Header{"Content-Type": {"text/plain"}, "X-Amz-Meta-A": {"file a.txt"}}); !reflect.DeepEqual(u.Header, want) {
+	if want := (http.Header{"Content-Type": {"text/plain"}, "X-Amz-Acl": {"private"}, "X-Amz-Meta-A": {"file a.txt"}}); !reflect.DeepEqual(u.Header, want) {
 		t.Errorf("the header is %v, want %v", u.Header, want)
 	}
 	testenv.Equal(t, string(testenv.Must(io.ReadAll(u.Body))(t)), content, "the file")

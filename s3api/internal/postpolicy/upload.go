@@ -75,6 +75,12 @@ func (f *Form) Check(bucket string, now time.Time) (Upload, error) {
 func headerOf(fields map[string]string) (http.Header, error) {
 	h := http.Header{}
 	for name, value := range fields {
+		if name == "acl" {
+			name = "x-amz-acl"
+			if _, twice := fields[name]; twice {
+				return nil, fmt.Errorf("%w: the access list must be in acl or in x-amz-acl", ErrField)
+			}
+		}
 		if slices.Contains(signatureFields, name) || !slices.Contains(headers, name) && !strings.HasPrefix(name, "x-amz-") {
 			continue
 		}

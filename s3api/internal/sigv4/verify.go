@@ -15,7 +15,8 @@ import (
 )
 
 // Verify checks that the secret's owner has signed the request at a time near now, and that the
-// signature covers what it must: the host, every header named "x-amz-...", and Content-MD5. r must
+// signature covers what it must: the host, every header named "x-amz-..." and Content-MD5. As by
+// Amazon, x-amz-content-sha256 need not be listed: the canonical request has its value. r must
 // be the request that Parse got, with its path as the client sent it. Verify compares signatures in
 // constant time. The chain that it returns is for the body's chunks.
 //
@@ -65,8 +66,8 @@ func (s *Signature) checkTime(now time.Time) error {
 func (s *Signature) checkCovered(h http.Header) error {
 	for name := range h {
 		lower := strings.ToLower(name)
-		if !strings.HasPrefix(lower, "x-amz-") && lower != "content-md5" {
-			continue
+		if !strings.HasPrefix(lower, "x-amz-") && lower != "content-md5" || lower == "x-amz-content-sha256" {
+			continue // the payload's digest is signed in any case
 		}
 		if _, covered := slices.BinarySearch(s.headers, lower); !covered {
 			return fmt.Errorf("%w: %s", ErrNotCovered, lower)

@@ -118,7 +118,7 @@ func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time
 		return true
 	case r.Deposit < c.Deposit:
 		c.Stopped = fmt.Sprintf("the deposit of the channel on the chain has shrunk from %d to %d units", c.Deposit, r.Deposit)
-	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && owed <= c.Settled, r.Withdrawn > max(c.Accepted, c.Withdrawn) && r.Withdrawn <= r.Deposit:
+	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && owed <= c.Settled, r.Withdrawn > max(c.Accepted, c.Settled) && r.Withdrawn <= r.Deposit:
 		c.Stopped = ""
 	}
 	c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, engine.Truncate(r.Expires)
