@@ -32,7 +32,8 @@ export async function statusView(main, _parts, signal) {
       figures = await api.json("v1/figures", {}, { signal });
     } catch (error) {
       if (signal.aborted) return;
-      fill(tiles, error.status === 401 || error.status === 403
+      // Above figures that were drawn, so that nothing moves.
+      fill(tiles, ...tiles.querySelectorAll(".tile"), error.status === 401 || error.status === 403
         ? h("p", { class: "empty" }, "A key with the scope admin for all accounts sees the figures of the network.")
         : errorBox(error, show));
       charts.hidden ||= !drawn;

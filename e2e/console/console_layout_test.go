@@ -37,7 +37,7 @@ func (p *consolePage) shifts(name string) {
 }
 
 // TestConsoleDoesNotMove checks that nothing on a page moves when it is loaded, and in a folder not
-// by a selection, a hover, an order, a search or an error either.
+// by a selection, a hover, an order or a search either; nor do figures when the server goes away.
 func TestConsoleDoesNotMove(t *testing.T) {
 	t.Parallel()
 	s, p := openLocal(t, "")
@@ -89,6 +89,12 @@ func TestConsoleDoesNotMove(t *testing.T) {
 			}
 		}
 	}
+	p.Open("#/status")
+	p.untilText(".chart .legend", "Requests")
+	p.shifts("status")
+	s.Kill()
+	p.untilText(".tiles .error", "Try again")
+	p.shifts("status without the server")
 	evaluate[bool](p, `(document.getElementById("main").prepend(Object.assign(document.createElement("p"), { textContent: "moves all" })), true)`)
 	if evaluate[bool](p, twoFrames); len(evaluate[[]string](p, "__shifts.splice(0)")) == 0 {
 		t.Error("what moves is not recorded, so the test shows nothing")
