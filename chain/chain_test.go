@@ -127,15 +127,16 @@ func TestChannelsSendsWhatThePublicClientSends(t *testing.T) {
 				"expiration_micros":"1770000000000000","next_withdrawn_sequence_number":"3","payment_channel_id":"7","receiver_withdrawn_amount":"250"}]]`)(w, r)
 		})},
 	})
-	channels := testenv.Must(c.Channels(t.Context(), parseAddress(t, view.Sender), parseAddress(t, view.Receiver)))(t)
+	name := ChannelName{Asset: parseAddress(t, asset), PaymentChannelID: 7}
+	channels := testenv.Must(c.Channels(t.Context(), parseAddress(t, view.Sender), parseAddress(t, view.Receiver), name))(t)
 	if want := fmt.Sprintf("POST /v1/view %s %s <nil>", view.ContentType, view.Body); got != want {
 		t.Errorf("sent %s\nwant %s", got, want)
 	}
 	want := Channel{
-		PaymentChannelID: 7, Asset: parseAddress(t, asset), Balance: 1000, Withdrawn: 250, NextSequence: 3,
+		ChannelName: name, Balance: 1000, Withdrawn: 250, NextSequence: 3,
 		Created: time.Unix(1760000000, 0).UTC(), Expires: time.Unix(1770000000, 0).UTC(),
 	}
-	if len(channels.List) != 1 || channels.List[0] != want || !channels.At.Equal(chainTime) {
+	if len(channels.ByName) != 1 || channels.ByName[name] != want || !channels.At.Equal(chainTime) {
 		t.Errorf("got %+v\nwant %+v at %v", channels, want, chainTime)
 	}
 }
@@ -524,8 +525,10 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Add(400, `{"message":"m","error_code":"vm_error","vm_error_code":1}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
-		a := &answer{status: status, at: chainTime, body: []byte(body)}
-		list, failed := decodeChannels(a)
+		received := func() *answer {
+			return &answer{status, chainTime, &io.LimitedReader{R: strings.NewReader(body), N: maxResponse + 1}}
+		}
+		list, failed := decodeChannels(received(), []ChannelName{{Asset: micropay.Address{31: 1}, PaymentChannelID: 7}})
 		if failed == nil && status != http.StatusOK {
 			t.Errorf("status %d: %v", status, list)
 		}
@@ -534,15 +537,15 @@ func FuzzAnswers(f *testing.F) {
 				t.Errorf("the channel expires at %v: %v", c.Expires, err)
 			}
 		}
-		s, failed := decodeSimulation(a)
+		s, failed := decodeSimulation(received())
 		if failed == nil && (status != http.StatusOK || !s.At.Equal(chainTime) || len(s.VMStatus) > maxMessage) {
 			t.Errorf("status %d: simulated %+v", status, s)
 		}
-		p, failed := decodeGasPrices(a)
+		p, failed := decodeGasPrices(received())
 		if failed == nil && (status != http.StatusOK || p.Lowest == 0 || p.Lowest > p.Usual || p.Usual > p.Highest) {
 			t.Errorf("status %d: prices %+v", status, p)
 		}
-		n, failed := decodeAccountSequence(a)
+		n, failed := decodeAccountSequence(received())
 		if failed == nil && status != http.StatusOK && (status != http.StatusNotFound || n != 0) {
 			t.Errorf("status %d: sequence number %d", status, n)
 		}

@@ -53,14 +53,19 @@ func (n *onChain) client(t *testing.T) *Client {
 	})
 }
 
+// name names the channel.
+func (n *onChain) name() ChannelName {
+	return ChannelName{Asset: n.payment.Asset, PaymentChannelID: n.payment.PaymentChannelID}
+}
+
 // channel returns the channel as the fullnode states it.
 func (n *onChain) channel(t *testing.T, c *Client) Channel {
 	t.Helper()
-	channels, err := c.Channels(t.Context(), n.payment.Sender, n.payment.Receiver)
-	if err != nil || len(channels.List) != 1 || !channels.At.Equal(recordedTime) {
+	channels, err := c.Channels(t.Context(), n.payment.Sender, n.payment.Receiver, n.name())
+	if err != nil || len(channels.ByName) != 1 || !channels.At.Equal(recordedTime) {
 		t.Fatalf("%+v, %v", channels, err)
 	}
-	return channels.List[0]
+	return channels.ByName[n.name()]
 }
 
 // expect fails the test unless the fullnode states this of the transaction, with its time.
@@ -82,7 +87,7 @@ func TestCollectOnAFullnode(t *testing.T) {
 	testenv.Equal(t, testenv.Must(c.GasPrices(t.Context()))(t), (GasPrices{100, 100, 150}), "the gas prices")
 	m := n.payment
 	before := Channel{
-		PaymentChannelID: m.PaymentChannelID, Asset: m.Asset, Balance: m.Amount + 5,
+		ChannelName: n.name(), Balance: m.Amount + 5,
 		Created: recordedTime, Expires: recordedTime.Add(time.Hour),
 	}
 	testenv.Equal(t, n.channel(t, c), before, "the channel")
@@ -97,9 +102,9 @@ func TestCollectOnAFullnode(t *testing.T) {
 	after := before
 	after.Balance, after.Withdrawn, after.NextSequence = 5, m.Amount, m.Sequence+1
 	testenv.Equal(t, n.channel(t, c), after, "the channel")
-	for version, want := range map[uint64][]Channel{1: nil, 2: {before}, 3: {after}} {
-		if got, err := c.ChannelsAt(t.Context(), version, m.Sender, m.Receiver); err != nil || !slices.Equal(got.List, want) {
-			t.Errorf("at version %d the channels are %+v, %v, want %+v", version, got.List, err, want)
+	for version, want := range map[uint64]Channel{1: {}, 2: before, 3: after} {
+		if got, err := c.ChannelsAt(t.Context(), version, m.Sender, m.Receiver, n.name()); err != nil || got.ByName[n.name()] != want {
+			t.Errorf("at version %d the channels are %+v, %v, want %+v", version, got.ByName, err, want)
 		}
 	}
 	refusal, ok := errors.AsType[*Error](testenv.Error(c.ChannelsAt(t.Context(), 4, m.Sender, m.Receiver)))
@@ -458,11 +463,11 @@ func TestFullnodeThatForgets(t *testing.T) {
 	n.Deposit(n.Channels()[0], 7)
 	n.Extend(n.Channels()[0], recordedTime.Add(2*time.Hour))
 	want := Channel{
-		PaymentChannelID: m.PaymentChannelID, Asset: m.Asset, Balance: 12, Withdrawn: m.Amount, NextSequence: m.Sequence + 1,
+		ChannelName: n.name(), Balance: 12, Withdrawn: m.Amount, NextSequence: m.Sequence + 1,
 		Created: recordedTime, Expires: recordedTime.Add(2 * time.Hour),
 	}
 	testenv.Equal(t, n.channel(t, c), want, "the channel")
-	if got, err := c.ChannelsAt(t.Context(), succeeded.Version, m.Sender, m.Receiver); err != nil || len(got.List) != 1 || got.List[0].Balance != 5 {
+	if got, err := c.ChannelsAt(t.Context(), succeeded.Version, m.Sender, m.Receiver, n.name()); err != nil || got.ByName[n.name()].Balance != 5 {
 		t.Errorf("after the payment the channels are %+v, %v", got, err)
 	}
 	n.Prune()

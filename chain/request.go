@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	// maxResponse is a response's maximum size in bytes. A channel takes about 300, so it is enough
-	// for more than ten thousand channels.
+	// maxResponse is the maximum size in bytes of a response, and of about one channel in a list,
+	// which is read one by one: a payer may have any number of channels.
 	maxResponse = 4 << 20
 	// The pauses between rounds are random, up to firstPause, twice that, and so on up to
 	// longestPause ("Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A node may ask
@@ -48,11 +48,11 @@ type request struct {
 	body         []byte
 }
 
-// answer is what a node answered.
+// answer is a node's response.
 type answer struct {
 	status int
-	at     time.Time // the chain's time when the node answered
-	body   []byte
+	at     time.Time         // the chain's time when the node answered
+	body   *io.LimitedReader // of maxResponse bytes and one more
 }
 
 // call sends a request to the nodes until decode accepts an answer of one of them. Such an answer
@@ -134,8 +134,8 @@ func (c *Client) ask(ctx context.Context, i int, r request, decode func(*answer)
 	if err != nil {
 		return &nodeError{err: withoutURL(err)}
 	}
+	defer func() { _ = resp.Body.Close() }() // decode has read the bytes that it needs
 	a, err := c.read(resp)
-	_ = resp.Body.Close() // whatever is needed of it was read
 	if err != nil {
 		return &nodeError{err: err, retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	}
@@ -191,7 +191,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// read reads a node's answer. It returns an error if the node failed.
+// read returns a node's answer before its body was read. It returns an error if the node failed.
 func (c *Client) read(resp *http.Response) (*answer, error) {
 	if id := resp.Header.Get(headerChainID); id != "" && id != strconv.Itoa(int(c.chainID)) {
 		return nil, fmt.Errorf("%w: its id is %q, not %d", ErrWrongChain, id, c.chainID)
@@ -203,14 +203,7 @@ func (c *Client) read(resp *http.Response) (*answer, error) {
 	default:
 		return nil, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
-	if err != nil {
-		return nil, fmt.Errorf("the response was cut: %w", err)
-	}
-	if len(body) > maxResponse {
-		return nil, fmt.Errorf("the response has more than %d bytes", maxResponse)
-	}
-	a := &answer{status: resp.StatusCode, body: body}
+	a := &answer{status: resp.StatusCode, body: &io.LimitedReader{R: resp.Body, N: maxResponse + 1}}
 	if micros, err := strconv.ParseInt(resp.Header.Get(headerTime), 10, 64); err == nil {
 		a.at = time.UnixMicro(micros).UTC()
 	}
@@ -243,8 +236,15 @@ func retryAfter(header string, now time.Time) time.Duration {
 // decodeJSON decodes an answer with the status want into out. Other statuses are an *Error if the
 // body is one of the API's errors. Otherwise the node has failed.
 func (a *answer) decodeJSON(want int, out any) error {
+	body, err := io.ReadAll(a.body)
+	if err != nil {
+		return &nodeError{err: fmt.Errorf("the response was cut: %w", err)}
+	}
+	if len(body) > maxResponse {
+		return &nodeError{err: fmt.Errorf("the response has more than %d bytes", maxResponse)}
+	}
 	if a.status == want {
-		if err := json.Unmarshal(a.body, out); err != nil {
+		if err := json.Unmarshal(body, out); err != nil {
 			return a.malformed(err)
 		}
 		return nil
@@ -254,7 +254,7 @@ func (a *answer) decodeJSON(want int, out any) error {
 		Code    string `json:"error_code"`
 		VMCode  uint64 `json:"vm_error_code"`
 	}
-	if err := json.Unmarshal(a.body, &refusal); err != nil {
+	if err := json.Unmarshal(body, &refusal); err != nil {
 		return a.malformed(err)
 	}
 	if refusal.Code == "" {

@@ -98,38 +98,60 @@ type Reader struct {
 // Read returns the channel with this number, between the sender and the receiver. The addresses
 // must be valid. It returns the errors of chain.Client.Channels.
 func (r Reader) Read(ctx context.Context, sender, asset string, paymentChannelID int64) (ledger.Reading, error) {
-	return r.read(ctx, sender, asset, paymentChannelID, r.Chain.Channels)
+	return first(r.ReadAll(ctx, ledger.Channel{Sender: sender, Asset: asset, PaymentChannelID: paymentChannelID}))
 }
 
 // ReadAt is Read at a version of the chain. It returns the errors of chain.Client.ChannelsAt.
 func (r Reader) ReadAt(ctx context.Context, sender, asset string, paymentChannelID int64, version uint64) (ledger.Reading, error) {
-	return r.read(ctx, sender, asset, paymentChannelID, func(ctx context.Context, sender, receiver micropay.Address) (chain.Channels, error) {
-		return r.Chain.ChannelsAt(ctx, version, sender, receiver)
-	})
+	at := func(ctx context.Context, sender, receiver micropay.Address, names ...chain.ChannelName) (chain.Channels, error) {
+		return r.Chain.ChannelsAt(ctx, version, sender, receiver, names...)
+	}
+	return first(r.read(ctx, []ledger.Channel{{Sender: sender, Asset: asset, PaymentChannelID: paymentChannelID}}, at))
 }
 
-func (r Reader) read(ctx context.Context, sender, asset string, paymentChannelID int64, channels func(ctx context.Context, sender, receiver micropay.Address) (chain.Channels, error)) (ledger.Reading, error) {
-	from, err := micropay.ParseAddress(sender)
+// ReadAll is Read of one or more channels of one sender, in one call. The readings are in the order
+// of the channels.
+func (r Reader) ReadAll(ctx context.Context, of ...ledger.Channel) ([]ledger.Reading, error) {
+	return r.read(ctx, of, r.Chain.Channels)
+}
+
+func (r Reader) read(ctx context.Context, of []ledger.Channel, channels func(ctx context.Context, sender, receiver micropay.Address, names ...chain.ChannelName) (chain.Channels, error)) ([]ledger.Reading, error) {
+	sender, err := micropay.ParseAddress(of[0].Sender)
 	if err != nil {
-		return ledger.Reading{}, err
+		return nil, err
 	}
-	of, err := micropay.ParseAddress(asset)
+	names := make([]chain.ChannelName, len(of))
+	for i, c := range of {
+		asset, err := micropay.ParseAddress(c.Asset)
+		if err != nil {
+			return nil, err
+		}
+		names[i] = chain.ChannelName{Asset: asset, PaymentChannelID: uint64(c.PaymentChannelID)}
+	}
+	all, err := channels(ctx, sender, r.Receiver, names...)
 	if err != nil {
-		return ledger.Reading{}, err
+		return nil, err
 	}
-	all, err := channels(ctx, from, r.Receiver)
-	if err != nil {
-		return ledger.Reading{}, err
-	}
-	for _, c := range all.List {
-		if c.PaymentChannelID == uint64(paymentChannelID) && c.Asset == of {
-			return ledger.Reading{
+	readings := make([]ledger.Reading, len(of))
+	for i, name := range names {
+		if c, exists := all.ByName[name]; exists {
+			readings[i] = ledger.Reading{
 				Deposit: amount(deposited(c)), Withdrawn: amount(c.Withdrawn), NextSequence: amount(c.NextSequence),
 				Expires: c.Expires, Created: c.Created, ChainTime: all.At,
-			}, nil
+			}
+		} else {
+			readings[i] = ledger.Reading{Gone: true, ChainTime: all.At}
 		}
 	}
-	return ledger.Reading{Gone: true, ChainTime: all.At}, nil
+	return readings, nil
+}
+
+// first returns the only reading.
+func first(readings []ledger.Reading, err error) (ledger.Reading, error) {
+	if err != nil {
+		return ledger.Reading{}, err
+	}
+	return readings[0], nil
 }
 
 // amount returns n, at most 2^63-1.

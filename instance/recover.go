@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"sluice/blob"
@@ -30,6 +32,7 @@ type Setback struct {
 	Channels      int64    // that were read from the chain
 	Withdrawn     int64    // units that the chain shows as withdrawn and the database did not
 	WithdrawnFrom []string // the ids of their channels
+	Unread        []Unread // channels that could not be read from the chain, sorted by sender
 
 	wrongID bool // the object blob.InstanceObject is not as it should be
 }
@@ -37,18 +40,29 @@ type Setback struct {
 // Named names a blob.
 type Named = storage.Named
 
+// Unread are a sender's channels that could not be read from the chain.
+type Unread struct {
+	Sender   string
+	Channels int
+	Err      error
+}
+
+// ReadChannels reads one or more channels of one sender and receiver from the chain. With an error,
+// skip reports whether others may be readable nevertheless.
+type ReadChannels func(context.Context, ...ledger.Channel) (readings []ledger.Reading, skip bool, err error)
+
 // RecoverOptions say how to recover.
 type RecoverOptions struct {
-	// ReadChannel reads a channel from the chain. nil: there is none.
-	ReadChannel func(context.Context, ledger.Channel) (ledger.Reading, error)
+	// ReadChannels is nil if there is no chain. Channels that it skips are Unread.
+	ReadChannels ReadChannels
 	// Confirm is called with what is known before anything is changed. An error ends the recovery.
 	Confirm func(Setback) error
 }
 
 // Recover adopts an instance that was set back, as it is, and begins its next generation, in which
 // it accepts changes again. It makes the database the holder of its bytes, whichever database held
-// them. Objects that nothing refers to are kept for KeptFor. What the chain shows of channels is
-// recorded.
+// them. Objects that nothing refers to are kept for KeptFor. The readings of channels from the
+// chain are recorded; channels in Setback.Unread stay as they are.
 //
 // A server must not run on the instance's data folder; nodes without a part in a folder may run.
 // Recover returns ErrNotSetBack if there is nothing to recover. If it is interrupted, the same call
@@ -69,7 +83,7 @@ func Recover(ctx context.Context, l Location, opt RecoverOptions) (_ Setback, ge
 	if found.Seen == "" && found.Holds {
 		return found, 0, ErrNotSetBack
 	}
-	readings, err := readChannels(ctx, e.SQL, opt.ReadChannel, &found)
+	readings, err := readChannels(ctx, e.SQL, opt.ReadChannels, &found)
 	if err != nil {
 		return found, 0, fmt.Errorf("reading channels from the chain: %w", err)
 	}
@@ -141,34 +155,57 @@ func examine(ctx context.Context, e *storage.Endpoint) (found Setback, err error
 	return found, nil
 }
 
-// readChannels reads all channels from the chain. It reads none if read is nil.
-func readChannels(ctx context.Context, meta ledger.Inspection, read func(context.Context, ledger.Channel) (ledger.Reading, error), found *Setback) (map[string]ledger.Reading, error) {
-	const page = 200
+// readChannels reads all channels from the chain, in one call for each sender and receiver. It
+// reads none if read is nil.
+func readChannels(ctx context.Context, meta ledger.Inspection, read ReadChannels, found *Setback) (map[string]ledger.Reading, error) {
+	if read == nil {
+		return nil, nil
+	}
+	byParties, err := openChannels(ctx, meta)
+	if err != nil {
+		return nil, err
+	}
 	readings := map[string]ledger.Reading{}
-	for after := ""; read != nil; {
+	for _, parties := range slices.SortedFunc(maps.Keys(byParties), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		channels := byParties[parties]
+		got, skip, err := read(ctx, channels...)
+		if err != nil && skip {
+			found.Unread = append(found.Unread, Unread{Sender: parties[0], Channels: len(channels), Err: err})
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", parties[0], err)
+		}
+		for i, c := range channels {
+			readings[c.ID] = got[i]
+			found.Channels++
+			if more := got[i].Withdrawn - c.Withdrawn; more > 0 {
+				found.Withdrawn += more
+				found.WithdrawnFrom = append(found.WithdrawnFrom, c.ID)
+			}
+		}
+	}
+	return readings, nil
+}
+
+// openChannels returns the channels that have a sender and are not closed, without their proofs, by
+// sender and receiver.
+func openChannels(ctx context.Context, meta ledger.Inspection) (map[[2]string][]ledger.Channel, error) {
+	const page = 200
+	byParties := map[[2]string][]ledger.Channel{}
+	for after := ""; ; {
 		list, err := meta.ListChannels(ctx, after, page)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range list {
-			after = c.ID
-			if c.Sender == "" || !c.Closed.IsZero() {
-				continue
-			}
-			r, err := read(ctx, c)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.ID, err)
-			}
-			readings[c.ID] = r
-			found.Channels++
-			if more := r.Withdrawn - c.Withdrawn; more > 0 {
-				found.Withdrawn += more
-				found.WithdrawnFrom = append(found.WithdrawnFrom, c.ID)
+			after, c.Proof = c.ID, nil
+			if parties := [2]string{c.Sender, c.Receiver}; c.Sender != "" && c.Closed.IsZero() {
+				byParties[parties] = append(byParties[parties], c)
 			}
 		}
 		if len(list) < page {
-			break
+			return byParties, nil
 		}
 	}
-	return readings, nil
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,14 +41,17 @@ func put(t *testing.T, blobs *blob.Service, name string) metastore.Blob {
 	return testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(make([]byte, 1000)), 1000))(t)
 }
 
-// newSetback creates an instance, lets it store lost blobs and open a channel, and sets its
-// database back to before that. The blob "damaged" has lost its object.
-func newSetback(t *testing.T, lost int) (data string) {
+// newSetback creates an instance with channels, one of them by itself, lets it store lost blobs,
+// and sets its database back to before that. The blob "damaged" has lost its object.
+func newSetback(t *testing.T, lost int, channels ...ledger.Channel) (data string) {
 	t.Helper()
 	data = filepath.Join(testenv.MemoryDir(t), "data")
 	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
 		put(t, blobs, "kept")
-		testenv.Must(s.Meta.OpenChannel(t.Context(), ledger.Channel{ID: "channel", Sender: "0x1", Receiver: "0x2", Asset: "0x3", Deposit: 100, Expires: s.Meta.Now().Add(KeptFor)}, nil))(t)
+		for _, c := range append(channels, ledger.Channel{ID: "channel", Sender: "0x1"}) {
+			c.Receiver, c.Asset, c.Deposit, c.Expires = "0x2", "0x3", 100, s.Meta.Now().Add(KeptFor)
+			testenv.Must(s.Meta.OpenChannel(t.Context(), c, nil))(t)
+		}
 		put(t, blobs, "damaged")
 		_, extents, err := s.Meta.OpenBlob(t.Context(), "a", "damaged")
 		testenv.Check(t, err)
@@ -61,6 +66,12 @@ func newSetback(t *testing.T, lost int) (data string) {
 	})
 	testenv.Check(t, os.WriteFile(file, older, 0o600))
 	return data
+}
+
+// withdrawn40 reads channels with 40 units withdrawn.
+func withdrawn40(_ context.Context, of ...ledger.Channel) (readings []ledger.Reading, skip bool, err error) {
+	now := time.Now()
+	return slices.Repeat([]ledger.Reading{{Deposit: 100, Withdrawn: 40, NextSequence: 3, Expires: now.Add(KeptFor), ChainTime: now}}, len(of)), false, nil
 }
 
 // TestRecover: what an instance that was set back has lost is told, nothing is changed before it is
@@ -80,11 +91,7 @@ func TestRecover(t *testing.T) {
 	declined := errors.New("no")
 	_, _, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: func(Setback) error { return declined }})
 	testenv.Is(t, err, declined, "a recovery that is not confirmed")
-	read := func(context.Context, ledger.Channel) (ledger.Reading, error) {
-		now := time.Now()
-		return ledger.Reading{Deposit: 100, Withdrawn: 40, NextSequence: 3, Expires: now.Add(KeptFor), ChainTime: now}, nil
-	}
-	_, generation, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm, ReadChannel: read})
+	_, generation, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm, ReadChannels: withdrawn40})
 	testenv.Check(t, err)
 	if generation != 2 || found.Seen == "" || !found.Holds || found.Unknown != 3 || found.UnknownBytes != 3000 || found.First.After(found.Last) ||
 		found.Missing != 1 || found.MissingBytes != 1000 || found.DamagedBlobs != 1 || !slices.Equal(found.Blobs, []Named{{Account: "a", Name: "damaged"}}) ||
@@ -101,6 +108,44 @@ func TestRecover(t *testing.T) {
 	})
 	_, _, err = Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm})
 	testenv.Is(t, err, ErrNotSetBack, "another recovery")
+}
+
+// TestRecoverBesideUnreadableChannels: the channels of each sender are read in one call. A sender
+// who cannot be read is named, and the others' channels are recovered; without a chain nothing is
+// changed.
+func TestRecoverBesideUnreadableChannels(t *testing.T) {
+	const count = 450 // more than two pages
+	var channels []ledger.Channel
+	for i := range count {
+		channels = append(channels, ledger.Channel{ID: fmt.Sprintf("c%03d", i), PaymentChannelID: int64(i + 1), Sender: "0x" + strconv.Itoa(5+i%3)})
+	}
+	data := newSetback(t, 1, channels...)
+	broken := errors.New("it is too long")
+	var calls int
+	var found Setback
+	recovery := func(skip bool) error {
+		calls = 0
+		_, _, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{
+			Confirm: func(f Setback) error { found = f; return nil },
+			ReadChannels: func(ctx context.Context, of ...ledger.Channel) ([]ledger.Reading, bool, error) {
+				if calls++; of[0].Sender == "0x6" {
+					return nil, skip, broken
+				}
+				return withdrawn40(ctx, of...)
+			},
+		})
+		return err
+	}
+	testenv.Is(t, recovery(false), broken, "a recovery without the chain")
+	testenv.OK(t, recovery(true))
+	if want := []Unread{{"0x6", count / 3, broken}}; calls != 4 || !slices.Equal(found.Unread, want) || found.Channels != count*2/3+1 {
+		t.Errorf("after %d calls %d channels were read, and not %v, want %v", calls, found.Channels, found.Unread, want)
+	}
+	run(t, data, func(s *storage.Stores, _ *blob.Service) {
+		for id, want := range map[string]int64{"channel": 40, "c000": 40, "c001": 0, "c002": 40, "c448": 0, "c449": 40} {
+			testenv.Equal(t, testenv.Must(s.Meta.Channel(t.Context(), id))(t).Settled, want, "the amount settled over %s", id)
+		}
+	})
 }
 
 // TestObjectsAreKeptAfterARecovery: a sweep deletes nothing that the lost changes may have stored,

@@ -15,7 +15,6 @@ import (
 	"sluice/internal/node"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
-	"sluice/ledger"
 	"sluice/paychan"
 )
 
@@ -82,7 +81,7 @@ func (c *recoverCommand) Run(ctx context.Context, console *console) (err error) 
 		}()
 		out = io.MultiWriter(console.out, report)
 	}
-	_, generation, err := instance.Recover(ctx, c.location(), instance.RecoverOptions{ReadChannel: read, Confirm: func(found instance.Setback) error {
+	found, generation, err := instance.Recover(ctx, c.location(), instance.RecoverOptions{ReadChannels: read, Confirm: func(found instance.Setback) error {
 		if err := printLine(out, strings.Join(describeSetback(found, read != nil), "\n")); err != nil || c.Yes {
 			return err
 		}
@@ -95,11 +94,14 @@ func (c *recoverCommand) Run(ctx context.Context, console *console) (err error) 
 		return err
 	}
 	recovered = true
-	return printLine(out, fmt.Sprintf("Generation %d has begun: changes are accepted.", generation))
+	if err := printLine(out, fmt.Sprintf("Generation %d has begun: changes are accepted.", generation)); err != nil || len(found.Unread) == 0 {
+		return err
+	}
+	return exitWith(exitPartly, errors.New("some channels could not be read from the chain: sluice channel reconcile ID --write reads one later"))
 }
 
-// reader returns what reads channels from the chain, or nil without one.
-func (c *recoverCommand) reader() (func(context.Context, ledger.Channel) (ledger.Reading, error), error) {
+// reader returns the function that reads channels from the chain, or nil without one.
+func (c *recoverCommand) reader() (instance.ReadChannels, error) {
 	if len(c.ChainURL) == 0 {
 		return nil, nil
 	}
@@ -141,6 +143,9 @@ func describeSetback(f instance.Setback, chain bool) []string {
 		add("Channels that were read from the chain: %d. Units that were withdrawn and not known here: %d.", f.Channels, f.Withdrawn)
 		for _, id := range f.WithdrawnFrom {
 			add("  %s", id)
+		}
+		for _, u := range f.Unread {
+			add("Channels of %s that could not be read, and stay as they are: %d: %s", terminal.Name(u.Sender), u.Channels, terminal.Text(u.Err.Error()))
 		}
 	}
 	add("What clients had got acknowledged and is not here is lost: blobs, deletions, sessions, uses, payments, keys and revocations.")

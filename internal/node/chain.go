@@ -129,9 +129,10 @@ func (c *Config) chainOptions() (chain.Options, error) {
 	return opt, nil
 }
 
-// ChannelReader returns what reads a channel from the chain. It needs the settings of the chain,
-// and no key of the receiver.
-func (c *Config) ChannelReader() (func(context.Context, ledger.Channel) (ledger.Reading, error), error) {
+// ChannelReader returns a function that reads channels of one sender and receiver from the chain.
+// With an error, skip reports whether the chain answers another question, so that others may be
+// readable. It needs the settings of the chain, and no key of the receiver.
+func (c *Config) ChannelReader() (func(context.Context, ...ledger.Channel) (readings []ledger.Reading, skip bool, err error), error) {
 	opt, err := c.chainOptions()
 	if err != nil {
 		return nil, err
@@ -140,12 +141,16 @@ func (c *Config) ChannelReader() (func(context.Context, ledger.Channel) (ledger.
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, of ledger.Channel) (ledger.Reading, error) {
-		receiver, err := micropay.ParseAddress(of.Receiver)
-		if err != nil {
-			return ledger.Reading{}, err
+	return func(ctx context.Context, of ...ledger.Channel) (readings []ledger.Reading, skip bool, err error) {
+		receiver, err := micropay.ParseAddress(of[0].Receiver)
+		if err == nil {
+			readings, err = collect.Reader{Chain: client, Receiver: receiver}.ReadAll(ctx, of...)
 		}
-		return collect.Reader{Chain: client, Receiver: receiver}.Read(ctx, of.Sender, of.Asset, of.PaymentChannelID)
+		if err != nil {
+			_, headErr := client.Head(ctx)
+			return nil, headErr == nil, err
+		}
+		return readings, false, nil
 	}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"sluice/access/keys"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
+	"sluice/ledger"
 	"sluice/paychan"
 )
 
@@ -94,6 +95,41 @@ func (f fullnodes) RoundTrip(r *http.Request) (*http.Response, error) {
 		_, _ = fmt.Fprintf(w, `{"chain_id":%d,"ledger_version":"1","ledger_timestamp":"1"}`, id)
 	}
 	return w.Result(), nil
+}
+
+// viewless is a transport to a fullnode that cannot read channels, and answers anything else unless
+// it is down.
+type viewless struct{ down bool }
+
+func (f viewless) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if f.down || strings.HasSuffix(r.URL.Path, "/view") {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	} else {
+		_, _ = fmt.Fprint(w, `{"chain_id":4,"ledger_version":"1","ledger_timestamp":"1"}`)
+	}
+	return w.Result(), nil
+}
+
+// TestChannelReaderSkips: channels that cannot be read may be skipped if the chain answers
+// anything else, and otherwise none can be read.
+func TestChannelReaderSkips(t *testing.T) {
+	of := ledger.Channel{Sender: "0x1", Receiver: "0x2", Asset: "0x3", PaymentChannelID: 7}
+	invalid := of
+	invalid.Sender = "none"
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			of         ledger.Channel
+			down, want bool
+		}{{of, false, true}, {of, true, false}, {invalid, false, true}} {
+			c := chainConfig(t, legacyAddress, strings.Repeat("01", 32), "https://node.example/v1")
+			c.chainTransport = viewless{test.down}
+			read := testenv.Must(c.ChannelReader())(t)
+			if readings, skip, err := read(t.Context(), test.of); err == nil || skip != test.want {
+				t.Errorf("%+v: %v, %v, %v", test, readings, skip, err)
+			}
+		}
+	})
 }
 
 // TestChainOfTheFullnodes checks that a start compares the chain of every fullnode, and goes on
