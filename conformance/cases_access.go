@@ -89,6 +89,8 @@ var needKeyCases = needing(rows("hosted/needs-key", accessRules, Extended, []req
 	{method: "GET", target: "/v1/multipart-uploads?account=0x1"},
 	{method: "GET", target: "/v1/accounts"},
 	{method: "GET", target: "/v1/figures"},
+	{method: "GET", target: "/v1/channels"},
+	{method: "GET", target: "/v1/channels/x/ledger"},
 	{method: "POST", target: channelsTarget, body: `{"userIdentity": "0x1"}`},
 }, func(r request) string {
 	path, _, _ := strings.Cut(r.target, "?")
@@ -98,7 +100,7 @@ var needKeyCases = needing(rows("hosted/needs-key", accessRules, Extended, []req
 }), hostedNetwork)
 
 var needAdminCases = needing(rows("hosted/needs-admin", accessRules, Extended, []string{
-	"/v1/accounts", "/v1/figures",
+	"/v1/accounts", "/v1/figures", "/v1/channels",
 }, func(path string) string { return strings.TrimPrefix(path, "/v1/") }, func(c *trial, path string) {
 	r := c.send(request{method: "GET", target: path})
 	if r.status == 200 {
@@ -108,7 +110,7 @@ var needAdminCases = needing(rows("hosted/needs-admin", accessRules, Extended, [
 }), hostedNetwork, keyed)
 
 var notHostedCases = needing(rows("hosted/no-local-paths", accessRules, Extended, []string{
-	"/v1/local/sessions", "/v1/local/channels", "/v1/local/faults", "/v1/local/faucet", "/v1/local/channels/x/ledger",
+	"/v1/local/sessions", "/v1/local/faults", "/v1/local/faucet",
 }, func(path string) string { return strings.ReplaceAll(path[1:], "/", "_") }, func(c *trial, path string) {
 	c.send(request{method: "GET", target: path}).refused(404, "route_not_found")
 }), hostedNetwork)

@@ -24,6 +24,8 @@ var routes = []route{
 	{"close", "/v1/sessions/micropaymentchannels/someChannel/close", []string{"POST"}},
 	{"renew", "/v1/sessions/micropaymentchannels/someChannel/renew", []string{"POST"}},
 	{"reconcile", "/v1/sessions/micropaymentchannels/someChannel/reconcile", []string{"POST"}},
+	{"channel-list", "/v1/channels", []string{"GET"}},
+	{"ledger", "/v1/channels/someChannel/ledger", []string{"GET"}},
 	{"accounts", "/v1/accounts", []string{"GET"}},
 	{"list", "/v1/blobs/0x1", []string{"GET"}},
 	{"blob", "/v1/blobs/0x1/some/name", []string{"DELETE", "GET", "POST", "PUT"}},

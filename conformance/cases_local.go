@@ -124,7 +124,7 @@ var inspectionCases = needing([]Case{
 		ch := c.openChannel(1)
 		for after := ""; ; {
 			var page wire.ChannelPage
-			c.send(request{method: "GET", target: "/v1/local/channels?after=" + after}).want(200).json(&page)
+			c.send(request{method: "GET", target: "/v1/channels?after=" + after}).want(200).json(&page)
 			if slices.ContainsFunc(page.Channels, func(s wire.Channel) bool { return s.ChannelID == ch.id }) {
 				return
 			}
@@ -137,13 +137,13 @@ var inspectionCases = needing([]Case{
 		ch, s := c.sold(2)
 		c.buy(ch.next(3*c.price()), s.SessionID).want(200)
 		var l wire.Ledger
-		r := c.send(request{method: "GET", target: "/v1/local/channels/" + ch.id + "/ledger"}).want(200).json(&l)
+		r := c.send(request{method: "GET", target: "/v1/channels/" + ch.id + "/ledger"}).want(200).json(&l)
 		if len(l.Sales) != 2 || l.Sales[0].Chunksets != 3 || l.Sales[1].Chunksets != 2 || l.Sales[0].SessionID != s.SessionID || l.FoldedAmount != "0" {
 			r.fatalf("the sales are %+v with %s folded, want one of 3 chunksets before one of 2", l.Sales, l.FoldedAmount)
 		}
 	}},
 	{Name: "figures/ledger-unknown", Section: figures, Level: Extended, check: func(c *trial) {
-		c.send(request{method: "GET", target: "/v1/local/channels/AAAAAAAAAAAAAAAAAAAAAAAAAA/ledger"}).refused(404, "channel_not_found")
+		c.send(request{method: "GET", target: "/v1/channels/AAAAAAAAAAAAAAAAAAAAAAAAAA/ledger"}).refused(404, "channel_not_found")
 	}},
 }, localInstance)
 

@@ -24,7 +24,7 @@ const (
 	listAccounts   = "Listing accounts"
 	sessions       = "Sessions"
 	channels       = "Channels"
-	figures        = "Figures and local lists"
+	figures        = "Figures and lists"
 	micropayments  = "Micropayments"
 	paidReading    = "Paid reads"
 	jsonBodies     = "JSON"

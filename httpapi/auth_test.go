@@ -173,7 +173,12 @@ var accessTable = map[string]row{
 	"POST /v1/sessions/micropaymentchannels/{channelId}/renew":     {nothing, onChannel("POST", "/renew", `{"micropaymentUpdate":"AAAA"}`, 400)},
 	"POST /v1/sessions/micropaymentchannels/{channelId}/reconcile": {scoped(access.ScopeAdmin), onChannel("POST", "/reconcile", "", 400)},
 
-	"GET /v1/accounts":                      {scoped(access.ScopeAdmin), static("GET", "/v1/accounts", "", 200)},
+	"GET /v1/accounts": {scoped(access.ScopeAdmin), static("GET", "/v1/accounts", "", 200)},
+	"GET /v1/channels": {scoped(access.ScopeAdmin), static("GET", "/v1/channels", "", 200)},
+	"GET /v1/channels/{channelId}/ledger": {scoped(access.ScopeAdmin), func(t *testing.T, h *hosted) target {
+		c := testenv.Must(h.channels.Open(t.Context(), paychan.OpenOptions{Sender: payer}, nil))(t)
+		return target{"GET", "/v1/channels/" + c.ID + "/ledger", "", 200}
+	}},
 	"GET /v1/figures":                       {scoped(access.ScopeAdmin), static("GET", "/v1/figures", "", 200)},
 	"GET /v1/blobs/{account}":               {reading(need{scope: access.ScopeRead}), static("GET", "/v1/blobs/"+ours, "", 200)},
 	"GET /v1/blobs/{account}/{blobName...}": {reading(need{}), onBlob("GET", 200)},

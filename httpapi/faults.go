@@ -26,6 +26,8 @@ var faultOperations = map[string]string{
 	"/v1/sessions/micropaymentchannels/{channelId}/close":     faults.Channel,
 	"/v1/sessions/micropaymentchannels/{channelId}/renew":     faults.Channel,
 	"/v1/sessions/micropaymentchannels/{channelId}/reconcile": faults.Channel,
+	"/v1/channels":                                     faults.Channel,
+	"/v1/channels/{channelId}/ledger":                  faults.Channel,
 	"/v1/accounts":                                     faults.Accounts,
 	"/v1/blobs/{account}":                              faults.List,
 	"/v1/blobs/{account}/{blobName...}":                faults.Blob,

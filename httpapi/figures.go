@@ -78,5 +78,5 @@ func intervalJSON(i metrics.Interval) wire.Interval {
 // not have them.
 func observes(route string) bool {
 	return strings.HasPrefix(route, "/console") || strings.HasPrefix(route, "/v1/local/") ||
-		route == "/v1/figures" || route == "/livez" || route == "/readyz"
+		route == "/v1/channels" || strings.HasPrefix(route, "/v1/channels/") || route == "/v1/figures" || route == "/livez" || route == "/readyz"
 }

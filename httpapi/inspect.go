@@ -6,7 +6,7 @@ import (
 	"sluice/wire"
 )
 
-// The operations of this file exist on a local instance only, because they list ids.
+// The operations of this file list ids, so that only operators may call them.
 
 func (s *Server) listSessions(x *call) error {
 	q, limit, err := pageOf(x)

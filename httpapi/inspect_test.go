@@ -52,7 +52,7 @@ func TestLocalLists(t *testing.T) {
 		after = page.Next
 	}
 	for after, more := "", true; more; more = after != "" {
-		page := decode[wire.ChannelPage](t, s, "/v1/local/channels?limit=1&after="+after)
+		page := decode[wire.ChannelPage](t, s, "/v1/channels?limit=1&after="+after)
 		for _, one := range page.Channels {
 			channels = append(channels, one.ChannelID+" "+one.Accepted+" "+one.State)
 		}
@@ -65,7 +65,7 @@ func TestLocalLists(t *testing.T) {
 		t.Errorf("channels %v, want %v", channels, want)
 	}
 
-	ledger := decode[wire.Ledger](t, s, "/v1/local/channels/channelfirst/ledger?limit=1")
+	ledger := decode[wire.Ledger](t, s, "/v1/channels/channelfirst/ledger?limit=1")
 	if len(ledger.Sales) != 1 || ledger.Sales[0].SequenceNumber != "2" || ledger.Sales[0].Chunksets != 1 || ledger.Next == "" || ledger.Channel.Credit != "0" {
 		t.Errorf("the first page of the ledger is %+v", ledger)
 	}
@@ -76,11 +76,11 @@ func TestLocalLists(t *testing.T) {
 	if want := []string{"pending 2 12", "settled 1 9"}; !slices.Equal(states, want) {
 		t.Errorf("settlements %v, want %v", states, want)
 	}
-	rest := decode[wire.Ledger](t, s, "/v1/local/channels/channelfirst/ledger?after="+ledger.Next)
+	rest := decode[wire.Ledger](t, s, "/v1/channels/channelfirst/ledger?after="+ledger.Next)
 	if len(rest.Sales) != 1 || rest.Sales[0].SessionID != "bought" || rest.Sales[0].Price != "3" || rest.Next != "" {
 		t.Errorf("the second page of the ledger is %+v", rest)
 	}
-	s.refused(t, 404, wire.CodeChannelNotFound, "GET", "/v1/local/channels/none/ledger", "")
+	s.refused(t, 404, wire.CodeChannelNotFound, "GET", "/v1/channels/none/ledger", "")
 	s.refused(t, 404, wire.CodeSessionNotFound, "GET", "/v1/local/sessions?after=none", "")
 	s.refused(t, 400, wire.CodeBadParameter, "GET", "/v1/local/sessions?limit=0", "")
 

@@ -201,7 +201,7 @@ func TestExpiriesThatNoResponseCanContain(t *testing.T) {
 		channel := `{"expires":"` + expires + `"}`
 		s.refused(t, 400, wire.CodeBadParameter, "POST", "/v1/sessions/micropaymentchannels", channel)
 	}
-	for _, path := range []string{"/v1/blobs/0x1", "/v1/multipart-uploads?account=0x1", "/v1/local/channels"} {
+	for _, path := range []string{"/v1/blobs/0x1", "/v1/multipart-uploads?account=0x1", "/v1/channels"} {
 		s.want(t, 200, "GET", path, "")
 	}
 }

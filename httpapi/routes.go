@@ -66,13 +66,14 @@ func routes(s *Server) []router.Route[operation] {
 
 	add("GET", "/v1/info", public(), s.getInfo)
 	add("GET", "/v1/figures", requireKey(access.ScopeAdmin, everyAccount), s.getFigures)
-	if s.keys == nil { // ids are capabilities, so no other service lists them
+	// Ids of channels are capabilities, so a hosted network lists them for its operators only.
+	add("GET", "/v1/channels", requireKey(access.ScopeAdmin, everyAccount), s.listChannels)
+	add("GET", "/v1/channels/{channelId}/ledger", requireKey(access.ScopeAdmin, everyAccount), s.getLedger)
+	if s.keys == nil {
 		add("GET", "/v1/local/faults", public(), s.getFaults)
 		add("PUT", "/v1/local/faults", public(), s.putFaults)
 		add("DELETE", "/v1/local/faults", public(), s.deleteFaults)
 		add("GET", "/v1/local/sessions", public(), s.listSessions)
-		add("GET", "/v1/local/channels", public(), s.listChannels)
-		add("GET", "/v1/local/channels/{channelId}/ledger", public(), s.getLedger)
 	}
 	if s.faucet {
 		write("POST", "/v1/local/faucet", public(), s.openFaucet)

@@ -27,8 +27,8 @@ type Statement struct {
 	BookedAt time.Time // when it was booked
 }
 
-// Inspection lists sessions and channels for the operator of a local instance. Nothing else may
-// list them, because their ids are capabilities.
+// Inspection lists sessions and channels for operators. Nothing else may list them, because their
+// ids are capabilities.
 type Inspection interface {
 	// ListSessions returns up to limit retained sessions, sorted by descending Expires and then by
 	// descending id, starting after the session with the id after, or with the first if after is

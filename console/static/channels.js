@@ -24,7 +24,7 @@ export async function channelsView(main, [id = ""], signal) {
   main.append(place);
   await every(2000, signal, async () => {
     try {
-      const page = await api.json("v1/local/channels", { limit: 1000 }, { signal });
+      const page = await api.json("v1/channels", { limit: 1000 }, { signal });
       const channels = page.channels.sort((a, b) => b.created.localeCompare(a.created));
       total.textContent = channels.length === 0 ? "" : `${count(channels.filter((c) => c.state === "open").length)} open of ${count(channels.length)}${page.next ? " or more" : ""}`;
       if (place.contains(document.activeElement)) update(place, channels);
@@ -88,7 +88,7 @@ async function ledgerView(main, id, signal) {
       more.after(errorBox(error));
     }
   };
-  const path = `v1/local/channels/${encodeURIComponent(id)}/ledger`;
+  const path = `v1/channels/${encodeURIComponent(id)}/ledger`;
   let next = "", first = "";
   main.append(h("div", { class: "head" }, h("div", null, h("nav", { "aria-label": "Path" }, h("ol", { class: "crumbs" },
     h("li", null, h("a", { href: link("channels") }, "Channels")), h("li", null, h("h1", null, "Ledger")))), h("p", { class: "sub id" }, h("code", null, id), button("copy", "Copy id", () => void copy(id, "Channel id"), { iconOnly: true })))), state);
