@@ -3,6 +3,9 @@
 //
 //   node paidread.mjs '{"baseUrl", "account", "blobName", "scheme", "secret", "price", "chunksets",
 //     "deposit", "paymentChannelId", "terms": {"receiver", "asset", "module"}}'
+//
+// With "steps", a list of {"case", "sequenceNumber", "amount"}, it makes these reads instead, until
+// one fails.
 import { createHash } from "node:crypto";
 import { Network } from "@aptos-labs/ts-sdk";
 import { ShelbyRPCClient, StaleChannelStateError } from "sdk-0.1.0/node";
@@ -37,19 +40,27 @@ async function read(name, { sequenceNumber, amount, range }) {
   return line;
 }
 
-const whole = chunksets * price;
-await read("no payment", {});
-await read("too little", { sequenceNumber: 1, amount: whole - 1 });
-await read("above the deposit", { sequenceNumber: 1, amount: deposit + 1 });
-await read("whole", { sequenceNumber: 1, amount: whole });
-await read("range", { sequenceNumber: 2, amount: whole + price, range: { start: 100, end: 299 } });
-await read("range over two chunksets", { sequenceNumber: 3, amount: whole + 3 * price, range: { start: 10 * MiB - 3, end: 10 * MiB + 3 } });
-const stale = await read("stale", { sequenceNumber: 3, amount: whole + 4 * price });
-await read("stale amount", { sequenceNumber: 4, amount: whole + 3 * price });
-// The error contains enough to continue.
-await read("resumed", {
-  sequenceNumber: Number(stale.fields?.sequenceNumber) + 1,
-  amount: Number(stale.fields?.amount) + price,
-  range: { start: 5, end: 5 },
-});
+async function everyCase() {
+  const whole = chunksets * price;
+  await read("no payment", {});
+  await read("too little", { sequenceNumber: 1, amount: whole - 1 });
+  await read("above the deposit", { sequenceNumber: 1, amount: deposit + 1 });
+  await read("whole", { sequenceNumber: 1, amount: whole });
+  await read("range", { sequenceNumber: 2, amount: whole + price, range: { start: 100, end: 299 } });
+  await read("range over two chunksets", { sequenceNumber: 3, amount: whole + 3 * price, range: { start: 10 * MiB - 3, end: 10 * MiB + 3 } });
+  const stale = await read("stale", { sequenceNumber: 3, amount: whole + 4 * price });
+  await read("stale amount", { sequenceNumber: 4, amount: whole + 3 * price });
+  // The error contains enough to continue.
+  await read("resumed", {
+    sequenceNumber: Number(stale.fields?.sequenceNumber) + 1,
+    amount: Number(stale.fields?.amount) + price,
+    range: { start: 5, end: 5 },
+  });
+}
+
+if (order.steps) {
+  for (const step of order.steps) if ((await read(step.case, step)).error) break;
+} else {
+  await everyCase();
+}
 payer.close();
