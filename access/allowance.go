@@ -216,7 +216,7 @@ func (a *Allowance) ReserveRecord(ctx context.Context) (*Reservation, error) {
 	return a.reserve(ctx, metastore.Used{Retained: metastore.RowCharge})
 }
 
-// ReserveRename reserves quota for what a blob of the same owner takes under another name. It
+// ReserveRename reserves the quota that a blob of the same owner takes under another name. It
 // returns the same errors as Reserve.
 func (a *Allowance) ReserveRename(ctx context.Context, from, to string) (*Reservation, error) {
 	return a.reserve(ctx, metastore.Used{Names: int64(max(0, len(to)-len(from)))})

@@ -182,8 +182,8 @@ func (s *Service) CreateBucket(ctx context.Context, account, owner string) error
 	return err
 }
 
-// DeleteBucket removes the record that an account's bucket was created. What is stored in it
-// meanwhile stays, and the bucket with it.
+// DeleteBucket removes the record that an account's bucket was created. Blobs that are stored in it
+// meanwhile stay, and the bucket with them.
 func (s *Service) DeleteBucket(ctx context.Context, account string) error {
 	used, err := s.hasKeys(ctx, account)
 	switch {

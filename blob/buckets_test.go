@@ -109,7 +109,7 @@ func TestBuckets(t *testing.T) {
 	has("marked", false)
 }
 
-// TestBucketsAreDeletedBesideWrites: what is stored while its bucket is deleted stays.
+// TestBucketsAreDeletedBesideWrites: a blob that is stored while its bucket is deleted stays.
 func TestBucketsAreDeletedBesideWrites(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	for i := range 50 {

@@ -35,8 +35,8 @@ type CopyOptions struct {
 
 // Copy makes the bytes of the blob o.From readable as the blob o.To, and returns that as stored.
 // Its cost does not grow with their number. The bytes are freed when no blob has them any longer.
-// If o.To is o.From, only what o states changes. o.Restate is called with the source that is
-// copied, before o.Admit.
+// If o.To is o.From, only the properties that o states change. o.Restate is called with the source
+// that is copied, before o.Admit.
 //
 // It returns metastore.ErrNoSource if there is no source, ErrExpiryPast, ErrSourceChanging, or an
 // error of the functions in o. After an error nothing has changed, unless the error is

@@ -8,7 +8,7 @@ import (
 	"sluice/wire"
 )
 
-// Account is what an account's blobs store.
+// Account is an account with the number and size of its blobs.
 type Account struct {
 	Account string
 	Blobs   int64

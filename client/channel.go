@@ -41,8 +41,8 @@ type Channel struct {
 	SessionsKnown bool
 }
 
-// known returns the amount above which the service sells: what it has accepted, or, if that is
-// more, what the chain shows as withdrawn.
+// known returns the amount above which the service sells: the accepted amount, or the amount
+// withdrawn on the chain if that is more.
 func (ch *Channel) known() uint64 { return max(ch.Accepted, ch.Settled) }
 
 // OpenChannelOptions are the options of OpenChannel. What is zero has the service's default.

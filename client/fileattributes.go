@@ -26,7 +26,8 @@ func FileMetadata(info fs.FileInfo) map[string]string {
 }
 
 // RestoreFile sets the time of modification and the permissions of a file below root to those in a
-// blob's metadata. It ignores what is missing or malformed, and sets no other bits of a mode.
+// blob's metadata. It ignores members that are missing or malformed, and sets no other bits of a
+// mode.
 func RestoreFile(root *os.Root, path string, metadata map[string]string) error {
 	if mode, err := strconv.ParseUint(metadata[metaMode], 8, 32); err == nil && (mode&^0o7777 == 0 || mode&^0o7777 == regularType) {
 		if err := root.Chmod(path, fs.FileMode(mode)&fs.ModePerm); err != nil {
@@ -49,8 +50,8 @@ func formatModified(t time.Time) string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
 
-// parseModified parses what formatModified returns. Digits after the ninth of a fraction have no
-// effect.
+// parseModified parses a text that formatModified returned. Digits after the ninth of a fraction
+// have no effect.
 func parseModified(text string) (t time.Time, valid bool) {
 	unsigned, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(unsigned, ".")

@@ -129,8 +129,8 @@ type PayerOptions struct {
 // gains nothing over the same channel, where the next purchase pays that amount again; but each
 // CloseChannel after a refusal permits it to have taken one purchase that MaxSpend does not count.
 //
-// A service that was set back has forgotten payments. What it has forgotten is signed once more,
-// before anything is added, and buys again what was lost.
+// A service that was set back has forgotten payments. The payer signs the forgotten amount once
+// more, before it adds anything, and so gets the lost chunksets again.
 //
 // A session is a promise: a service may sell one and then refuse to serve. A call of Ensure buys at
 // most as many chunksets as it was asked for, or Chunksets if that is more. A paid read's request

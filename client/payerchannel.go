@@ -155,7 +155,8 @@ func (p *Payer) look(ctx context.Context, s *payerState) (Channel, error) {
 }
 
 // present returns a channel. If the service has lost the state's channel, because it was set back,
-// present opens it again under its number: what was signed for it can still be collected.
+// present opens it again under its number: the amount that was signed for it can still be
+// collected.
 func (p *Payer) present(ctx context.Context, s *payerState, id string) (Channel, error) {
 	ch, err := p.c.Channel(ctx, id)
 	c := s.Channel

@@ -76,8 +76,8 @@ func (p *Payer) own(s *payerState, raw []byte) (*micropay.Micropayment, error) {
 // catchUp adopts the service's numbers if it has accepted more than this state knows: the state is
 // new and the channel is not, or the state is an old copy. The service must prove it: catchUp sends
 // it a micropayment for an amount that is owed already, or for 1 unit, and it says that this is
-// stale. Nothing proves what the service knows from the chain alone: catchUp believes it up to
-// PayerOptions.Withdrawn.
+// stale. Nothing proves an amount that the service knows from the chain alone: catchUp believes it
+// up to PayerOptions.Withdrawn.
 func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, ch Channel) error {
 	c := s.Channel
 	switch {

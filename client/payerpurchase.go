@@ -95,8 +95,8 @@ const maxSteps = 1000
 
 // step returns an amount that was bought already, and that the service has forgotten since, because
 // it was set back: as much as pays for n chunksets, and as the selling limit and the deposit
-// permit. Signing it costs nothing, and it buys again what was lost. It is 0 if the service has
-// forgotten nothing, or if less than a chunkset's price is possible.
+// permit. Signing it costs nothing, and it buys the lost chunksets again. It is 0 if the service
+// has forgotten nothing, or if less than a chunkset's price is possible.
 func (p *Payer) step(s *payerState, ch Channel, of offer, n int64) uint64 {
 	known := ch.known()
 	most := min(s.Channel.Bought, ch.Settled+ch.SellingLimit)

@@ -12,8 +12,8 @@ import (
 )
 
 // TestPayerOfAServiceThatWasSetBack buys from a service that has forgotten its payments, and
-// perhaps the channel. The payer gets once more what it has paid for, in steps that the selling
-// limit of a new channel permits, and nothing else is signed.
+// perhaps the channel. The payer gets the chunksets again that it has paid for, in steps that the
+// selling limit of a new channel permits, and nothing else is signed.
 func TestPayerOfAServiceThatWasSetBack(t *testing.T) {
 	for name, known := range map[string]bool{"the channel is known": true, "the channel is lost": false} {
 		runInBubble(t, name, func(t *testing.T) {

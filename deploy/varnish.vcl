@@ -30,7 +30,7 @@ sub vcl_recv {
 }
 
 sub vcl_backend_response {
-    # Otherwise Varnish decompresses what is stored in gzip, with a weak ETag.
+    # Otherwise Varnish decompresses blobs that are stored in gzip, with a weak ETag.
     if (bereq.backend == s3 || bereq.url ~ "/v1/blobs/[^/?]+/") {
         set beresp.filters = "";
     }

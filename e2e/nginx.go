@@ -79,7 +79,7 @@ func Deployed(t testing.TB, name string, replaced [][2]string) string {
 	return replaceEach(t, string(testenv.Must(os.ReadFile(filepath.Join("../../deploy", name)))(t)), replaced)
 }
 
-// Front is what a proxy with a configuration of deploy/ leads to.
+// Front has the servers behind a proxy with a configuration of deploy/.
 type Front struct {
 	Nodes []string      // native addresses, at most three
 	S3    []string      // addresses of S3's, one of each node, or none

@@ -26,9 +26,9 @@ const (
 	smallReply = 4 << 10
 	// repliesWait is how long a request waits for memory.
 	repliesWait = 2 * time.Second
-	// documentsMemory is what all documents in requests may have together, in bytes, and a caller's
-	// a quarter. It is apart from the memory of replies, because a document arrives as slowly as
-	// its client sends it.
+	// documentsMemory bounds the bytes that all documents in requests have together; a caller may
+	// have a quarter. It is apart from the memory of replies, because a document arrives as slowly
+	// as its client sends it.
 	documentsMemory = 64 << 20
 )
 

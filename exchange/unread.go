@@ -53,10 +53,10 @@ func (x *Exchange) newReply(of *replies, n int64) reply {
 	}
 }
 
-// ReleaseDocument ends what HoldDocument has begun.
+// ReleaseDocument releases the memory that HoldDocument holds.
 func (x *Exchange) ReleaseDocument() { x.document.release() }
 
-// release ends what counts the reply, if anything does.
+// release stops counting the reply, if it is counted.
 func (r *reply) release() {
 	if r.of != nil {
 		r.of.resize(r, 0)

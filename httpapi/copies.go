@@ -247,8 +247,8 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 	return b, inDoubt(err, doubtError{retryable: !t.moves || t.once != nil || identified})
 }
 
-// reserveRecord reserves what the record of a move takes, whatever the move changes, or returns why
-// there must be none.
+// reserveRecord reserves the bytes of a move's record, whatever the move changes, or returns the
+// reason against one.
 func (t *transferral) reserveRecord(x *call) (r *access.Reservation, refused, err error) {
 	if !t.moves || t.once == nil {
 		return nil, nil, nil
@@ -259,7 +259,7 @@ func (t *transferral) reserveRecord(x *call) (r *access.Reservation, refused, er
 	return r, nil, err
 }
 
-// reserve reserves what the destination adds to what the caller has stored.
+// reserve reserves the bytes, objects and names that the destination adds to the caller's.
 func (t *transferral) reserve(ctx context.Context, x *call, source metastore.Blob) (*access.Reservation, error) {
 	switch {
 	case !t.moves && t.options.Restated:

@@ -61,7 +61,7 @@ func TestDamagedDatabaseLog(t *testing.T) {
 	testenv.OK(t, errors.Join(s.Past.Err(), s.Close()))
 }
 
-// recovered recovers an instance, and returns what was known before.
+// recovered recovers an instance, and returns the Setback from before.
 func recovered(t *testing.T, data string) (found Setback, err error) {
 	t.Helper()
 	_, _, err = Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: func(f Setback) error { found = f; return nil }})

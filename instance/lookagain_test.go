@@ -69,7 +69,7 @@ func TestDamageIsLookedForAgain(t *testing.T) {
 	}
 }
 
-// TestListingsAreLookedAtAgain: what a listing lacks, or has with another size, is there.
+// TestListingsAreLookedAtAgain: an object that a listing lacks, or has with another size, is there.
 func TestListingsAreLookedAtAgain(t *testing.T) {
 	data := newSource(t)
 	for _, how := range []string{"missing", "cut"} {

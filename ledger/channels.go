@@ -34,11 +34,11 @@ type Channel struct {
 	Owner            string // the owner who is charged for it, permanently; empty: none
 
 	// Maintained by the store.
-	Accepted int64     // highest accepted cumulative amount: never more than what Proof proves
+	Accepted int64     // highest accepted cumulative amount: never more than Proof proves
 	Sequence int64     // the sequence of the micropayment that proves it
 	Proof    []byte    // that micropayment's bytes; nil if none was accepted
 	Credit   int64     // the part of Accepted for which nothing was sold
-	Settled  int64     // what was collected, booked, or withdrawn by others
+	Settled  int64     // amount that was collected, booked, or withdrawn by others
 	Closed   time.Time // when it was closed; zero if it was not
 
 	Submitted int64  // the amount in flight as a submission, or 0
@@ -174,13 +174,13 @@ type Channels interface {
 	// A pending settlement is removed if at least its amount was withdrawn. What was withdrawn and
 	// not collected by a submission is added to Settled and Elsewhere: at once, or, if a submission
 	// is in flight, when it ends. Accepted does not grow, because a fullnode proves nothing: the
-	// next payment must be above what was withdrawn, and then that counts as sold, so that it never
-	// becomes credit. RecordReading returns ErrNotFound if there is no such channel.
+	// next payment must be above Withdrawn, and the difference then counts as sold, so that it
+	// never becomes credit. RecordReading returns ErrNotFound if there is no such channel.
 	//
 	// A reading that Corrects an earlier one lowers Withdrawn, and Settled, Collected and Elsewhere
-	// with it. What is then accepted and not settled has expired until it is renewed. An accepted
-	// amount without Proof, which an earlier version took from a reading, is lowered as well.
-	// Corrections lists these corrections.
+	// with it. The part of Accepted that is then not settled has expired until it is renewed. An
+	// accepted amount without Proof, which an earlier version took from a reading, is lowered as
+	// well. Corrections lists these corrections.
 	RecordReading(ctx context.Context, id string, r Reading) (Channel, error)
 
 	// CloseChannel closes an open or expired channel and returns it. A pending settlement that

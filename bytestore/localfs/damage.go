@@ -6,7 +6,7 @@ import (
 	"sluice/bytestore/localfs/internal/journal"
 )
 
-// restoreWhatLacks says what an operator does about a damaged journal.
+// restoreWhatLacks is the advice to an operator about a damaged journal.
 const restoreWhatLacks = "objects that were in it may be missing or damaged: restore or write again the blobs that sluice check --read-bytes names, then remove the file"
 
 // Damage returns a sentence for each damage that Open has found in the journal. Open has replayed

@@ -73,7 +73,7 @@ type Store struct {
 	space   *space
 	buffers buffers
 	drains  *drains                 // nil without a journal
-	log     atomic.Pointer[overlay] // what a Reader found in a journal; nil: nobody's
+	log     atomic.Pointer[overlay] // objects that a Reader found in a journal; nil: no Reader
 	damage  []string                // in the journal, when it was replayed
 	later   atomic.Bool             // SyncLater was called
 	files   *openFiles

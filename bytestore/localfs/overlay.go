@@ -84,8 +84,8 @@ func (o *overlay) still() (*overlay, error) {
 	return o, nil
 }
 
-// merge returns a folder's entries with its objects in the journal, in place of what the folder has
-// under their names.
+// merge returns a folder's entries with its objects in the journal, in place of the folder's files
+// with their names.
 func (o *overlay) merge(entries []fs.DirEntry, has func(bytestore.Name) bool) []fs.DirEntry {
 	if o == nil {
 		return entries

@@ -53,7 +53,7 @@ type Options struct {
 	// moves, because those that are interrupted are in doubt.
 	Concurrency int
 
-	// DryRun changes nothing: events and the Summary say what would be done.
+	// DryRun changes nothing: events and the Summary are the same as without it.
 	DryRun bool
 
 	// StateDir is a local folder, created when it is needed, in which Copy remembers large blobs

@@ -172,10 +172,10 @@ func commandNames(node *kong.Node) (names []string) {
 	return names
 }
 
-// flagSynonyms are what other programs call flags.
+// flagSynonyms are names of flags in other programs.
 var flagSynonyms = map[string]string{"-R": "--recursive", "-a": "--recursive", "-f": "--yes", "--force": "--yes", "--dryrun": "--dry-run"}
 
-// unneeded are commands of other programs for which there is nothing to do, with what to know.
+// unneeded are commands of other programs that need no equivalent, each with advice.
 var unneeded = map[string]string{
 	"mkdir": "folders come and go with the names of blobs", "rmdir": "folders come and go with the names of blobs",
 	"mb": "an account exists while it has blobs", "touch": "sluice put /dev/null ACCOUNT/NAME stores an empty blob",

@@ -7,7 +7,7 @@ import { keyButton } from "./key.js";
 import { tryIt } from "./tryit.js";
 import { info } from "./api.js";
 
-/** What the shared description of refusals says less of, by status. */
+/** Details about refusals that the shared description does not have, by status. */
 const refusals = {
   400: "The request is malformed. Nothing was done.", 401: "There is no key, or it is not known.", 402: "The request must be paid for, or its payment was refused.",
   403: "The key may not do this, or its quota is used up.", 404: "What the path names does not exist.", 409: "It is in a state in which this cannot be done.",

@@ -130,7 +130,7 @@ func TestBenchReportsErrors(t *testing.T) {
 }
 
 // TestBenchRemovesItsBlobsAfterCtrlC interrupts measurements, also by closing the terminal, and
-// checks that they print what they have measured, and leave nothing.
+// checks that they print their measurements, and leave nothing.
 func TestBenchRemovesItsBlobsAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestDryRunsOfTransfers checks that put and get say what they would do, also into a folder that
-// does not exist, and do nothing.
+// TestDryRunsOfTransfers checks that put and get list the changes that they would make, also into a
+// folder that does not exist, and do nothing.
 func TestDryRunsOfTransfers(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// recordShifts runs before a page's scripts. It records what moved without being scrolled (Layout
-// Instability), also just after an input.
+// recordShifts runs before a page's scripts. It records the elements that moved without being
+// scrolled (Layout Instability), also just after an input.
 const recordShifts = `
 window.__shifts = [];
 new PerformanceObserver((list) => {
@@ -24,7 +24,7 @@ new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });
 `
 
-// twoFrames waits until what was changed has been painted.
+// twoFrames waits until a change has been painted.
 const twoFrames = "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => r(true), 50))))"
 
 // shifts fails the test if anything has moved since it was called last.

@@ -102,8 +102,8 @@ func TestConsoleCopiesDigests(t *testing.T) {
 	testenv.Equal(t, evaluate[string](p, "window.__copied"), hex.EncodeToString(sum[:]), "what is copied")
 }
 
-// TestConsoleOffersOtherFolders checks that Move proposes neither the folder of what is moved, nor
-// what is moved.
+// TestConsoleOffersOtherFolders checks that Move proposes neither the moved things nor their
+// folder.
 func TestConsoleOffersOtherFolders(t *testing.T) {
 	t.Parallel()
 	s, p := openLocal(t, "")

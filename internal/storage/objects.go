@@ -58,7 +58,7 @@ type Comparison struct {
 }
 
 // run merges two sorted lists: the objects that exist, and those that the metadata refer to,
-// without garbage. It holds a page of each. A listing may lack what is there, so an object is
+// without garbage. It holds a page of each. A listing may lack an object that exists, so each is
 // looked for again before it is reported.
 func (c *Comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store) error {
 	rows := ObjectIterator{SQL: sql}
@@ -128,7 +128,8 @@ func (c *Comparison) lookAgain(ctx context.Context, bytes bytestore.Store, o Obj
 type Differences struct {
 	Objects int64 // that the metadata refer to, without garbage
 
-	// Missing are the objects that do not exist or are cut, and MissingBytes what they should have.
+	// Missing are the objects that do not exist or are cut, and MissingBytes the sizes that they
+	// should have.
 	Missing, MissingBytes int64
 	// Blobs are some of the blobs that need them, and DamagedBlobs is how many there are, or a
 	// smaller number if More is set.

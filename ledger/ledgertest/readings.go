@@ -242,8 +242,7 @@ func channelRestored(p *probe) {
 	p.Audited()
 }
 
-// channelCorrected reads channels from a fullnode that lies about what was withdrawn, and corrects
-// that.
+// channelCorrected reads channels from a fullnode that lies about withdrawals, and corrects that.
 func channelCorrected(p *probe) {
 	c := p.onChain("c", 1000)
 	sub := p.begins(p.sends(c, 1, 10, 1, time.Minute))

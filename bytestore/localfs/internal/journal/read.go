@@ -11,7 +11,7 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Log is what the segments in a folder have. Its methods but Remove may be called concurrently.
+// Log has the records in a folder's segments. Its methods but Remove may be called concurrently.
 type Log struct {
 	fs       vfs.FS
 	dir      string
@@ -21,9 +21,9 @@ type Log struct {
 	kept     []string
 }
 
-// Read reads the segments in a folder. It leaves out what is no whole record, and goes on at the
-// next whole one: a record was being written when the machine ended, or is damaged. An object that
-// is left out may be whole in its own file.
+// Read reads the segments in a folder. It leaves out bytes that are no whole record, and goes on at
+// the next whole one: a record was being written when the machine ended, or is damaged. An object
+// that is left out may be whole in its own file.
 func Read(fsys vfs.FS, dir string) (*Log, error) {
 	segments, err := list(fsys, dir, prefix)
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *Log) readSegment(path string) error {
 // Objects returns the objects that were stored and not removed, in the order of their records.
 func (l *Log) Objects() []Object { return l.objects }
 
-// Damage returns what is damaged in the segments.
+// Damage returns each damaged part of a segment.
 func (l *Log) Damage() []Damage { return l.damage }
 
 // Kept returns the paths of files that Remove has kept before this Log was read.

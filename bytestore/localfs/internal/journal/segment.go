@@ -20,10 +20,10 @@ type Object struct {
 	offset int64 // of its bytes
 }
 
-// Damage is what Read could not read of a segment, though it was durable once.
+// Damage is a part of a segment that was durable once, and that Read could not read.
 type Damage struct {
 	File   string // the segment's path
-	Kept   string // the path that Remove gives it
+	Kept   string // its path after Remove
 	Offset int64  // where the first damaged record begins
 	Behind int    // whole records behind it
 }
@@ -48,8 +48,8 @@ type unread struct {
 }
 
 // read reads all records. A record that is not whole is passed over by its own length if all
-// headers up to its own are whole. Behind a damaged header, what looks like a record may be a part
-// of an object's body.
+// headers up to its own are whole. Behind a damaged header, bytes that look like a record may be a
+// part of an object's body.
 func (s *segmentReader) read() error {
 	for offset, chained := int64(0), true; ; {
 		got, err := s.record(offset)

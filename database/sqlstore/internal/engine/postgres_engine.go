@@ -188,10 +188,10 @@ func (p *postgresEngine) refusal() error {
 	return nil
 }
 
-// observe records what a call showed about the server: on the connection c, or, if c is nil, by an
-// attempt to connect. After the loss of a connection, those that were begun before it are likely to
-// be lost as well. It shows nothing about younger ones, nor does a failed attempt. A connection
-// that this process closed shows nothing.
+// observe records the server's state that a call has shown: on the connection c, or, if c is nil,
+// by an attempt to connect. After the loss of a connection, those that were begun before it are
+// likely to be lost as well. It shows nothing about younger ones, nor does a failed attempt. A
+// connection that this process closed shows nothing.
 func (p *postgresEngine) observe(c *pooledConn, f errorClass, err error) errorClass {
 	switch {
 	case errors.Is(err, net.ErrClosed):

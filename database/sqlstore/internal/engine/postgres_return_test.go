@@ -15,8 +15,8 @@ import (
 
 // TestPostgresReturnsUnderLoad: a server with little processor time is stopped at once and started
 // while three nodes have callers that never leave. Each node opens few connections until the server
-// answers, and closes none of them because of what it learned from older ones, so that all nodes
-// write again after as many connections as their pools have.
+// answers, and closes none of them because older ones failed, so that all nodes write again after
+// as many connections as their pools have.
 func TestPostgresReturnsUnderLoad(t *testing.T) {
 	t.Parallel()
 	const nodes, callers, writes = 3, 8, 5
@@ -69,7 +69,7 @@ func TestPostgresReturnsUnderLoad(t *testing.T) {
 }
 
 // TestPostgresSlowStart: a server completes no connection within the DSN's connect_timeout, as
-// while many nodes start. An opening gives it more time.
+// while many nodes start. The server has more time for an opening.
 func TestPostgresSlowStart(t *testing.T) {
 	t.Parallel()
 	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })

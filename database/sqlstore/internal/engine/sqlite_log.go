@@ -16,7 +16,7 @@ const (
 	frameHeaderSize = 24
 	logMagic        = 0x377f0682 // checksums of little-endian words; with the last bit, big-endian
 	defaultPageSize = 4096
-	sectorSize      = 512 // what a disk writes completely or not at all
+	sectorSize      = 512 // bytes that a disk writes completely or not at all
 )
 
 // checkLog returns a logDamage if a database's log has whole commits behind a damaged frame. No
@@ -38,7 +38,7 @@ func checkLog(path string) error {
 	return found
 }
 
-// logDamage is an ErrCorrupt that says what is damaged in a log.
+// logDamage is an ErrCorrupt that describes the damage in a log.
 type logDamage struct {
 	name    string
 	salt    [8]byte // the log's, which it has since it was begun
@@ -76,7 +76,7 @@ func scanLog(name string) (_ *logDamage, err error) {
 			return scanFrames(f, header[:], pageSize, orders[magic&1])
 		}
 	}
-	// The header is damaged: the frames say what they need of it.
+	// The header is damaged: the frames have the values that are needed of it.
 	for _, order := range orders {
 		if found, err := scanFrames(f, header[:], defaultPageSize, order); found != nil || err != nil {
 			return found, err

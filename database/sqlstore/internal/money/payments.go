@@ -134,9 +134,9 @@ type sale struct {
 	charge  any // the chargeID, or nil
 }
 
-// accept records a payment that was examined: it updates the channel and binds it to the
-// sender, inserts the sale, and replaces the pending settlement. What the chain shows as withdrawn
-// above what was accepted counts as sold: the payment proves it now.
+// accept records a payment that was examined: it updates the channel and binds it to the sender,
+// inserts the sale, and replaces the pending settlement. Withdrawals on the chain above the
+// accepted amount count as sold: the payment proves them now.
 func (t tx) accept(c ledger.Channel, p ledger.Payment, spendable int64, s sale) (ledger.Channel, error) {
 	if unproven := c.Withdrawn - c.Accepted; unproven > 0 {
 		if err := t.addFolded(c.ID, big.NewInt(unproven)); err != nil {

@@ -40,8 +40,9 @@ func (s *Ledger) RecordReading(ctx context.Context, id string, r ledger.Reading)
 	})
 }
 
-// correct lowers what a channel's earlier readings have settled to what is withdrawn, and records
-// that. An earlier version counted withdrawals as accepted, so that nothing proves them.
+// correct lowers the amount that a channel's earlier readings have settled to the amount withdrawn,
+// and records that. An earlier version counted withdrawals as accepted, so that nothing proves
+// them.
 func (t tx) correct(before ledger.Channel, c *ledger.Channel) error {
 	if c.Withdrawn >= before.Withdrawn {
 		return nil
@@ -159,8 +160,8 @@ func sellAgain(before ledger.Channel, c *ledger.Channel, last ledger.Submission)
 	}
 }
 
-// saveSettled stores what a reading or an outcome has changed in a channel. A pending settlement of
-// no more than what was withdrawn is removed.
+// saveSettled stores a channel after a reading or an outcome has changed it. A pending settlement
+// of no more than the amount withdrawn is removed.
 func (t tx) saveSettled(before, c ledger.Channel) error {
 	id := []byte(c.ID)
 	if _, err := t.Exec(`UPDATE channels SET deposit = $2, withdrawn = $3, next_sequence = $4, expires = $5, ledger = $6, read_at = $7, stopped = $8,
