@@ -19,13 +19,14 @@ const Bucket = "team";
 const run = (client, name, input) => client.send(new sdk[`${name}Command`](input));
 const send = (name, input) => run(byHeader, name, input);
 
-// What changes the state, and how; nothing else may.
+// Operations that change the state; no other may.
 const changing = new Set(["AbortMultipartUpload", "CompleteMultipartUpload", "CopyObject", "CreateMultipartUpload", "DeleteObject", "DeleteObjects", "PutObject",
   "PutObjectTagging", "DeleteObjectTagging", "UploadPart", "UploadPartCopy"]);
 
 let stored; // the state since the last reset, with the inputs that it gave
 
-// reset stores what the requests name, and returns inputs for them. It does so after a change only.
+// reset stores the objects that the requests name, and returns inputs for them. It does so after a
+// change only.
 async function reset() {
   if (stored) return stored.inputs;
   const open = await send("ListMultipartUploads", { Bucket });
@@ -47,13 +48,13 @@ const looked = ({ UploadId }) => Promise.all([
   send("ListParts", { Bucket, Key: "key", UploadId }).catch((e) => e.name), send("HeadObject", { Bucket, Key: "key" }).catch((e) => e.name),
 ]);
 
-// state returns all that is stored, except for what a time of change shows.
+// state returns everything stored, without times of change.
 async function state(inputs) {
   const [{ Contents }, { Uploads }, parts] = await looked(inputs);
   return JSON.stringify([Contents, Uploads, parts.Parts ?? parts]);
 }
 
-// effect returns what a change has made, without times and ids.
+// effect returns the state after a change, without times and ids.
 async function effect(inputs) {
   const [{ Contents }, { Uploads }, { Parts }, { Metadata, ContentType }] = await looked(inputs);
   return JSON.stringify([Contents?.map((o) => [o.Key, o.ETag]), Uploads?.length, Parts?.map((p) => p.ETag), Metadata, ContentType]);

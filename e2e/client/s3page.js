@@ -2,7 +2,7 @@
 // headers that tracing adds, and the native interface with the same ones.
 import { CompleteMultipartUploadCommand, CreateMultipartUploadCommand, DeleteObjectsCommand, GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client, UploadPartCommand } from "@aws-sdk/client-s3";
 
-// What tracing, error reporting and frameworks add to a page's requests.
+// Headers that tracing, error reporting and frameworks add to a page's requests.
 const traced = {
   traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", tracestate: "a=b", baggage: "a=b",
   "sentry-trace": "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1", "x-requested-with": "XMLHttpRequest", "X-Datadog-Trace-Id": "1",

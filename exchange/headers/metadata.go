@@ -108,8 +108,8 @@ func MetadataOf(fields map[string]string) (Metadata, error) {
 	return assemble(kept, wire.HeaderBlobMeta, checkMetadata)
 }
 
-// ForeignMetadataOf is MetadataOf for what other stores keep. A custom header may be empty, a
-// Cache-Control may have any form, and all values may have every character except control
+// ForeignMetadataOf is MetadataOf for metadata that other stores keep. A custom header may be
+// empty, a Cache-Control may have any form, and all values may have every character except control
 // characters other than tabs. Bytes that are not UTF-8 are converted from ISO 8859-1. Errors name
 // custom headers by prefix instead of wire.HeaderBlobMeta.
 func ForeignMetadataOf(fields map[string]string, prefix string) (Metadata, error) {
@@ -228,7 +228,7 @@ func sent(name, value string) (string, bool) {
 	switch name {
 	case "Cache-Control":
 		if CheckCacheControl(value) != nil {
-			return "no-cache", true // caches differ in what they make of it
+			return "no-cache", true // caches interpret it in different ways
 		}
 	case "Content-Disposition":
 		return disposition(value), true

@@ -6,7 +6,7 @@ import "strings"
 const maxRequested = 4 << 10
 
 // Requested returns the names in the values of Access-Control-Request-Headers, in lower case, each
-// once. It ignores what is no name, and returns none if they exceed 4 KiB.
+// once. It ignores anything that is not a name, and returns none if they exceed 4 KiB.
 func Requested(values []string) (names []string) {
 	list := strings.Join(values, ",")
 	if len(list) > maxRequested {
