@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sluice/wire"
@@ -28,7 +27,7 @@ var knownFields = map[string]bool{
 	"Source-Expected-Bucket-Owner": true, "Storage-Class": false, "Tagging": false, "Tagging-Directive": true, "Trailer": false,
 
 	"Bypass-Governance-Retention": false, "Cf-Id": false, "Id-2": false, "Mfa": false, "Object-Annotation-Directive": false, "Object-Ownership": false,
-	"Optional-Object-Attributes": false, "Region-Set": false, "Request-Id": false, "Request-Payer": false, "Te": false,
+	"Optional-Object-Attributes": false, "Region-Set": false, "Request-Id": false, "Request-Payer": false, "Server-Side-Encryption": false, "Te": false,
 	"User-Agent": false,
 }
 
@@ -89,7 +88,10 @@ func checkField(name string, values []string) error {
 	case value == "", strings.EqualFold(value, "false"), strings.EqualFold(value, "off"):
 		return nil
 	}
-	return notImplemented("the header " + strconv.Quote(name))
+	if strings.HasPrefix(short, "Grant-") {
+		return noAccessList("access for others than the owner cannot be granted")
+	}
+	return refuseWith("InvalidRequest", wire.CodeBadHeader, "the header %.100q asks for something that is not supported", strings.ToLower(name))
 }
 
 // fieldError returns an error about a field. It is logged, so it does not have a name that a writer

@@ -171,7 +171,7 @@ func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 // restate returns the function that sets the members of a copy which are not the source's bytes.
 func (s *Server) restate(h http.Header, restated bool) (blob.Restate, error) {
 	var d described
-	err := refuseForeign(h)
+	err := s.refuseForeign(h)
 	if err == nil && restated {
 		d, err = s.describe(h)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/access"
 	"sluice/exchange"
 	"sluice/wire"
 )
@@ -20,7 +21,7 @@ type described struct {
 
 // describe parses the header fields that describe a blob.
 func (s *Server) describe(h http.Header) (d described, err error) {
-	if err := refuseForeign(h); err != nil {
+	if err := s.refuseForeign(h); err != nil {
 		return d, err
 	}
 	if d.contentType, err = exchange.ContentType(h.Values("Content-Type")); err != nil {
@@ -64,16 +65,45 @@ var storageClasses = []string{
 
 // refuseForeign refuses the access lists and storage classes that this interface does not have.
 // fieldsOf and checkField refuse other fields.
-func refuseForeign(h http.Header) error {
+func (s *Server) refuseForeign(h http.Header) error {
 	switch acl := h.Get("X-Amz-Acl"); acl {
 	case "", "private", "bucket-owner-full-control":
+	case "public-read":
+		if s.reads != access.ReadsPublic {
+			return noAccessList("reads need a key, so nothing can be public-read")
+		}
 	default:
-		return notImplemented("the access list " + strconv.Quote(acl))
+		return noAccessList("the only access lists are private, bucket-owner-full-control and, where everybody may read, public-read")
 	}
 	if class := h.Get("X-Amz-Storage-Class"); class != "" && !slices.Contains(storageClasses, class) {
 		return refuseWith("InvalidStorageClass", wire.CodeBadHeader, "the storage class must be one of %s", strings.Join(storageClasses, ", "))
 	}
 	return nil
+}
+
+// encryption is the only algorithm, with keys that the client does not see.
+const encryption = "AES256"
+
+// encryptedReplies are the operations that report an object's or a part's encryption.
+var encryptedReplies = []string{
+	"CompleteMultipartUpload", "CopyObject", "CreateMultipartUpload", "GetObject", "HeadObject", "PostObject", "PutObject", "UploadPart", "UploadPartCopy",
+}
+
+// checkEncryption refuses a request for encryption that the operator has not declared.
+func (s *Server) checkEncryption(h http.Header) error {
+	switch algorithm := h.Get(fieldEncryption); {
+	case algorithm == "", algorithm == encryption && s.encrypted:
+		return nil
+	case algorithm == encryption:
+		return refuseWith("InvalidRequest", wire.CodeBadHeader, "the operator has not declared that stored bytes are encrypted")
+	default:
+		return refuseWith("InvalidEncryptionAlgorithmError", wire.CodeBadHeader, "the only encryption is AES256")
+	}
+}
+
+// noAccessList returns Amazon's error for buckets without access lists.
+func noAccessList(reason string) error {
+	return refuseWith("AccessControlListNotSupported", wire.CodeBadHeader, "%s", reason)
 }
 
 // checkOwner refuses a request that expects another owner of an account's bucket, as ownerOf has

@@ -15,6 +15,8 @@ const (
 	fieldTagging      = "X-Amz-Tagging" // and the property that keeps the tags
 	fieldTaggingCount = "X-Amz-Tagging-Count"
 	metaPrefix        = "X-Amz-Meta-"
+	// fieldEncryption asks for encryption, and reports it.
+	fieldEncryption = "X-Amz-Server-Side-Encryption"
 	// fieldExpiration states after how many seconds a blob expires.
 	fieldExpiration = metaPrefix + "Expiration-Seconds"
 )
@@ -23,7 +25,7 @@ const (
 // them.
 var objectFields = []string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
-	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", fieldCRC64, fieldChecksumType, "X-Amz-Expiration", "X-Amz-Mp-Parts-Count",
+	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", fieldCRC64, fieldChecksumType, fieldEncryption, "X-Amz-Expiration", "X-Amz-Mp-Parts-Count",
 	fieldTaggingCount,
 }
 

@@ -112,7 +112,7 @@ func TestUnknownParameters(t *testing.T) {
 		{"PUT", "/bucket/key?newFeature=1", 501, "NotImplemented"},
 		{"PUT", "/bucket/key?compose", 501, "NotImplemented"}, // Google's
 		{"PUT", "/bucket/key?Annotation", 501, "NotImplemented"},
-		{"PUT", "/bucket/key?x-amz-new-feature=1", 501, "NotImplemented"},
+		{"PUT", "/bucket/key?x-amz-new-feature=1", 400, "InvalidRequest"},
 		{"DELETE", "/bucket/key?newFeature", 501, "NotImplemented"},
 		{"DELETE", "/bucket?newFeature", 501, "NotImplemented"},
 		{"POST", "/bucket?newFeature", 501, "NotImplemented"},

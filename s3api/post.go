@@ -39,6 +39,9 @@ func (s *Server) postObject(x *call) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkEncryption(header); err != nil {
+		return err
+	}
 	d, err := s.describe(header)
 	if err != nil {
 		return err

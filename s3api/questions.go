@@ -79,8 +79,10 @@ func questions() (list []route) {
 }
 
 // respond responds to a question.
-func (q question) respond(_ *Server, x *call) error {
+func (q question) respond(s *Server, x *call) error {
 	switch {
+	case q.name == "GetBucketEncryption" && s.encrypted:
+		return x.writeXML(http.StatusOK, document.Encryption(encryption))
 	case q.missing != "":
 		return &refusal{code: q.missing, as: wire.CodeBlobNotFound, detail: "the bucket has no such configuration"}
 	case q.is == nil:

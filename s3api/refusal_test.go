@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"sluice/access"
 	"sluice/database"
 	"sluice/exchange"
 	"sluice/internal/testenv"
@@ -91,18 +93,58 @@ func TestWhatIsNotSupportedIsSaid(t *testing.T) {
 	s.refused(t, 404, "NoSuchVersion", "GET", "/bucket/a?versionId=3HL4kqtJlcpXroDTDmJ", "")
 	s.refused(t, 501, "NotImplemented", "PUT", "/bucket?versioning", "")
 	s.want(t, 200, "GET", "/bucket/a?versionId=null", "")
-	for _, fields := range [][]string{
-		{"X-Amz-Acl", "public-read"},
-		{"X-Amz-Server-Side-Encryption", "AES256"},
-		{"X-Amz-Server-Side-Encryption-Customer-Algorithm", "AES256"},
-		{"X-Amz-Object-Lock-Mode", "GOVERNANCE"},
-		{"X-Amz-Website-Redirect-Location", "/b"},
-		{"X-Amz-Grant-Read", "id=1"},
-		{"X-Amz-Write-Offset-Bytes", "1"},
-	} {
-		s.refused(t, 501, "NotImplemented", "PUT", "/bucket/b", "x", fields...)
+	for _, refused := range []struct{ code, name, value string }{
+		{"AccessControlListNotSupported", "X-Amz-Acl", "authenticated-read"},
+		{"AccessControlListNotSupported", "X-Amz-Grant-Read", "id=1"},
+		{"InvalidRequest", "X-Amz-Server-Side-Encryption", "AES256"},
+		{"InvalidEncryptionAlgorithmError", "X-Amz-Server-Side-Encryption", "aws:kms"},
+		{"InvalidRequest", "X-Amz-Server-Side-Encryption-Customer-Algorithm", "AES256"},
+		{"InvalidRequest", "X-Amz-Object-Lock-Mode", "GOVERNANCE"},
+		{"InvalidRequest", "X-Amz-Website-Redirect-Location", "/b"},
+		{"InvalidRequest", "X-Amz-Write-Offset-Bytes", "1"},
+	} { // clients repeat a 5xx, and none of these will be another
+		s.refused(t, 400, refused.code, "PUT", "/bucket/b", "x", refused.name, refused.value)
+		s.refused(t, 400, refused.code, "PUT", "/bucket/b", "", "X-Amz-Copy-Source", "bucket/a", refused.name, refused.value)
 	}
 	s.refused(t, 404, "NoSuchKey", "GET", "/bucket/b", "")
 	s.refused(t, 405, "MethodNotAllowed", "PATCH", "/bucket/a", "")
 	s.refused(t, 405, "MethodNotAllowed", "PUT", "/", "")
+}
+
+// TestPublicRead: an access list that everybody may read is accepted where everybody may.
+func TestPublicRead(t *testing.T) {
+	for reads, want := range map[access.Reads]int{access.ReadsPublic: 200, access.ReadsKey: 400, access.ReadsPaid: 400} {
+		h := startHosted(t, reads, nil)
+		admin := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})
+		for _, path := range []string{"/ours", "/ours/a", "/ours?acl", "/ours/a?acl"} {
+			send(t, admin.sign(h.request(t, "PUT", strings.TrimSuffix(path, "?acl"), "")))
+			res := send(t, admin.sign(h.request(t, "PUT", path, "", "X-Amz-Acl", "public-read")))
+			testenv.Equal(t, res.StatusCode, want, "%s with --reads %s", path, reads)
+		}
+	}
+}
+
+// TestDeclaredEncryption: where the operator declares that all is encrypted, a client may ask for
+// it, and is told so.
+func TestDeclaredEncryption(t *testing.T) {
+	s := start(t, setup{config: func(c *Config) { c.Encrypted = true }})
+	const name, algorithm = "X-Amz-Server-Side-Encryption", "AES256"
+	check := func(res response) response {
+		t.Helper()
+		testenv.Equal(t, res.Header.Get(name), algorithm, "%s %s", res.Request.Method, res.Request.URL)
+		return res
+	}
+	check(s.want(t, 200, "PUT", "/bucket/a", "x", name, algorithm))
+	check(s.want(t, 200, "GET", "/bucket/a", ""))
+	check(s.want(t, 200, "HEAD", "/bucket/a", ""))
+	check(s.want(t, 200, "PUT", "/bucket/b", "", "X-Amz-Copy-Source", "bucket/a", name, algorithm))
+	id := s.begin(t, "/bucket/c", name, algorithm)
+	part := check(s.want(t, 200, "PUT", "/bucket/c?partNumber=1&uploadId="+id, "x")).Header.Get("ETag")
+	check(s.want(t, 200, "POST", "/bucket/c?uploadId="+id, completion(named{1, part})))
+	if got := s.want(t, 200, "GET", "/bucket?encryption", "").body; !strings.Contains(got, "<SSEAlgorithm>AES256</SSEAlgorithm>") {
+		t.Errorf("the bucket has %s", got)
+	}
+	res := s.refused(t, 404, "NoSuchKey", "GET", "/bucket/none", "")
+	testenv.Equal(t, res.Header.Get(name), "", "an error's encryption")
+	s.refused(t, 400, "InvalidEncryptionAlgorithmError", "PUT", "/bucket/a", "x", name, "aws:kms")
 }

@@ -2,6 +2,7 @@ package s3api
 
 import (
 	"net/http"
+	"slices"
 
 	"sluice/blob"
 	"sluice/wire"
@@ -66,6 +67,9 @@ func (s *Server) serve(x *call) error {
 			return err
 		}
 	}
+	if s.encrypted && slices.Contains(encryptedReplies, x.op.name) {
+		x.Fields.Set(fieldEncryption, encryption)
+	}
 	return s.missing(x.Request.Context(), x.account, x.op.handle(s, x))
 }
 
@@ -80,6 +84,9 @@ func (s *Server) parse(x *call) (err error) {
 		return err
 	}
 	if x.header, err = fieldsOf(x.Request.Header, x.query); err != nil {
+		return err
+	}
+	if err := s.checkEncryption(x.header); err != nil {
 		return err
 	}
 	if x.op, err = findOperation(x); err != nil {

@@ -32,6 +32,8 @@ type Config struct {
 	// metadata nor uneven parts. What needs them is then refused. nil: there is none.
 	OlderNodes func() bool
 	Aliases    *blob.Aliases // of buckets; nil: there are none
+	// Encrypted declares that the stores encrypt all bytes at rest. Clients may then ask for it.
+	Encrypted bool
 }
 
 // Server is an http.Handler that implements the interface.
@@ -45,6 +47,7 @@ type Server struct {
 	unsigned   bool
 	olderNodes func() bool
 	aliases    *blob.Aliases // nil: there are none
+	encrypted  bool
 	door       exchange.Door
 
 	seenMu sync.Mutex
@@ -55,7 +58,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, hosts: newHosts(c.Domains, c.Host, c.Keys == nil), unsigned: c.UnsignedPayload,
-		olderNodes: c.OlderNodes, aliases: c.Aliases, seen: map[string]bool{},
+		olderNodes: c.OlderNodes, aliases: c.Aliases, encrypted: c.Encrypted, seen: map[string]bool{},
 	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
 	if s.olderNodes == nil {
@@ -107,7 +110,7 @@ func (o *operation) pattern(t target) string { return t.pattern() + " " + o.name
 
 // exposed are the header fields that pages of other origins may read. A blob's own metadata is
 // added to them.
-const exposed = "Accept-Ranges, Content-Disposition, Content-Encoding, Content-Language, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, x-amz-checksum-crc64nvme, x-amz-checksum-type, x-amz-expiration, x-amz-mp-parts-count, x-amz-request-id, X-Request-Id"
+const exposed = "Accept-Ranges, Content-Disposition, Content-Encoding, Content-Language, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, x-amz-checksum-crc64nvme, x-amz-checksum-type, x-amz-expiration, x-amz-mp-parts-count, x-amz-request-id, x-amz-server-side-encryption, X-Request-Id"
 
 // isBucketHost reports whether a bucket or a domain has this host, as exchange.Door wants it.
 func (s *Server) isBucketHost(host string) bool {

@@ -54,6 +54,7 @@ type Network struct {
 	Console        bool     // the web console is served
 	S3Addr         string   // host:port for S3; "" for the profile's default, or S3Off
 	S3Domains      []string // below which buckets are hosts
+	S3Encrypted    bool     // the stores encrypt all bytes at rest
 	S3Unsigned     bool     // bodies that no signature covers are accepted over plain HTTP
 	S3SecretKeys   string   // file with the master keys of S3 secrets; "" for none
 	BasePath       string   // "" for the root

@@ -22,6 +22,7 @@ func (n *Node) newS3() *s3api.Server {
 		Aliases:    n.aliases,
 
 		UnsignedPayload: n.config.S3Unsigned,
+		Encrypted:       n.config.S3Encrypted,
 	})
 }
 

@@ -23,3 +23,11 @@ type setting struct {
 }
 
 func (s setting) document() any { return s }
+
+// Encryption returns the document of a bucket that encrypts every object.
+func Encryption(algorithm string) Response {
+	return setting{
+		XMLName: xml.Name{Space: namespace, Local: "ServerSideEncryptionConfiguration"},
+		Inner:   "<Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>" + algorithm + "</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>",
+	}
+}
