@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -182,7 +183,14 @@ func (s *Server) createBucket(x *call) error {
 		return err
 	}
 	created, err := s.blobs.IsBucketCreated(x.Request.Context(), x.account)
-	if err == nil && !created {
+	switch {
+	case err != nil, created:
+	case neverNames.MatchString(x.bucket):
+		err = s.needBucket(x.Request.Context(), x.account)
+		if errors.Is(err, blob.ErrNoBucket) {
+			err = refuseWith("InvalidBucketName", wire.CodeBadAccount, "S3 allows no bucket to be created with this name")
+		}
+	default:
 		err = s.recordBucket(x)
 	}
 	if err != nil {
@@ -191,6 +199,10 @@ func (s *Server) createBucket(x *call) error {
 	x.Fields.Set("Location", "/"+x.bucket)
 	return x.writeEmpty(http.StatusOK)
 }
+
+// neverNames matches names that S3 has allowed for no bucket, and that suites and tools expect to
+// be refused. Longer names, such as addresses, and underscores are allowed here.
+var neverNames = regexp.MustCompile(`^.{1,2}$|-$|\.\.|\.-|-\.|^\d+\.\d+\.\d+\.\d+$`)
 
 // recordBucket records that the request's bucket was created, as an object that the caller stores.
 func (s *Server) recordBucket(x *call) error {

@@ -145,7 +145,7 @@ func TestListing(t *testing.T) {
 		t.Errorf("an object is %+v", first)
 	}
 	first.Owner, first.LastModified = nil, ""
-	if want := (sentObject{Key: "a+b", ETag: etagOf("123"), StorageClass: "STANDARD", Size: 3}); !reflect.DeepEqual(first, want) {
+	if want := (sentObject{Key: "a%20b", ETag: etagOf("123"), StorageClass: "STANDARD", Size: 3}); !reflect.DeepEqual(first, want) {
 		t.Errorf("an object is %+v, want %+v", first, want)
 	}
 	testenv.Equal(t, page.Contents[1].Key, "a%2Bc", "a key as in a URL")
@@ -184,6 +184,13 @@ func TestBuckets(t *testing.T) {
 	s.refused(t, 404, "NoSuchBucket", "DELETE", "/empty-bucket", "")
 	s.refused(t, 404, "NoSuchBucket", "PUT", "/first-bucket/a", "", "X-Amz-Copy-Source", "empty-bucket/a")
 	s.refused(t, 400, "MalformedXML", "PUT", "/empty-bucket", "<a>")
+	for _, name := range []string{"a", "aa", "192.168.5.123", "foo-", "foo..bar", "foo.-bar", "foo-.bar"} {
+		s.refused(t, 400, "InvalidBucketName", "PUT", "/"+name, "")
+	}
+	s.want(t, 200, "PUT", "/a/a", "x")
+	s.want(t, 200, "PUT", "/a", "") // it exists
+	s.want(t, 204, "DELETE", "/a/a", "")
+	s.want(t, 204, "DELETE", "/a", "")
 	s.want(t, 404, "HEAD", "/empty-bucket", "")
 	s.want(t, 200, "PUT", "/empty-bucket", "")
 	s.want(t, 200, "PUT", "/empty-bucket", `<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint></CreateBucketConfiguration>`)

@@ -95,8 +95,8 @@ func held(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd || r >= 0x10000
 }
 
-// inURL returns a name as S3 writes it for EncodingURL: letters, digits and -_.*/ as they are, a
-// space as a plus sign, and all other bytes as percent and two digits.
+// inURL returns a name for EncodingURL: letters, digits and -_.*/ as they are, and all other bytes
+// as percent and two digits. Amazon S3 writes a space as a plus sign, which not all clients decode.
 func inURL(name Name) Name {
 	const digits = "0123456789ABCDEF"
 	var out strings.Builder
@@ -105,8 +105,6 @@ func inURL(name Name) Name {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.*/", c) >= 0:
 			out.WriteByte(c)
-		case c == ' ':
-			out.WriteByte('+')
 		default:
 			out.Write([]byte{'%', digits[c>>4], digits[c&15]})
 		}

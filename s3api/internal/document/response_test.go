@@ -40,11 +40,11 @@ func TestEncode(t *testing.T) {
 				`<Contents><Key>p q/1</Key><LastModified>` + noonText + `</LastModified><ETag>&#34;e&#34;</ETag><Size>5</Size><Owner>` + ownerText + `</Owner><StorageClass>STANDARD</StorageClass></Contents></ListBucketResult>`},
 		{"page with encoded names", ListBucketResult{Name: "b", Prefix: "p q", Marker: "m+", NextMarker: "ü", MaxKeys: 1, Delimiter: "|", EncodingType: EncodingURL,
 			CommonPrefixes: []CommonPrefix{{"p q/\x01|"}}},
-			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix>p+q</Prefix><Marker>m%2B</Marker><NextMarker>%C3%BC</NextMarker><MaxKeys>1</MaxKeys><Delimiter>%7C</Delimiter><EncodingType>url</EncodingType>` +
-				`<IsTruncated>false</IsTruncated><CommonPrefixes><Prefix>p+q/%01%7C</Prefix></CommonPrefixes></ListBucketResult>`},
+			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix>p%20q</Prefix><Marker>m%2B</Marker><NextMarker>%C3%BC</NextMarker><MaxKeys>1</MaxKeys><Delimiter>%7C</Delimiter><EncodingType>url</EncodingType>` +
+				`<IsTruncated>false</IsTruncated><CommonPrefixes><Prefix>p%20q/%01%7C</Prefix></CommonPrefixes></ListBucketResult>`},
 		{"page of version 2", ListBucketResultV2{Name: "b", StartAfter: "s t", ContinuationToken: "a+", NextContinuationToken: "b+", KeyCount: 2, MaxKeys: 2, Delimiter: "/", EncodingType: EncodingURL, IsTruncated: true,
 			Contents: []Object{{Key: "k%", LastModified: noon, ETag: "e", ChecksumAlgorithm: "CRC64NVME", ChecksumType: "FULL_OBJECT", StorageClass: "STANDARD"}}, CommonPrefixes: []CommonPrefix{{"l/"}}},
-			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix></Prefix><StartAfter>s+t</StartAfter><ContinuationToken>a+</ContinuationToken><NextContinuationToken>b+</NextContinuationToken><KeyCount>2</KeyCount><MaxKeys>2</MaxKeys>` +
+			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix></Prefix><StartAfter>s%20t</StartAfter><ContinuationToken>a+</ContinuationToken><NextContinuationToken>b+</NextContinuationToken><KeyCount>2</KeyCount><MaxKeys>2</MaxKeys>` +
 				`<Delimiter>/</Delimiter><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated><Contents><Key>k%25</Key><LastModified>` + noonText + `</LastModified><ETag>e</ETag><ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>` +
 				`<ChecksumType>FULL_OBJECT</ChecksumType><Size>0</Size><StorageClass>STANDARD</StorageClass></Contents><CommonPrefixes><Prefix>l/</Prefix></CommonPrefixes></ListBucketResult>`},
 		{"location", LocationConstraint{Region: "eu-west-1"}, `<LocationConstraint ` + doc + `>eu-west-1</LocationConstraint>`},
@@ -68,7 +68,7 @@ func TestEncode(t *testing.T) {
 				`<StorageClass>STANDARD</StorageClass><ChecksumAlgorithm>CRC32</ChecksumAlgorithm><ChecksumType>COMPOSITE</ChecksumType></ListPartsResult>`},
 		{"uploads", ListMultipartUploadsResult{Bucket: "b", KeyMarker: "k m", NextKeyMarker: "l m", NextUploadIDMarker: "v", Prefix: " ", EncodingType: EncodingURL, MaxUploads: 1, IsTruncated: true,
 			Uploads: []Upload{{Key: "a=b", UploadID: "u", Initiator: owner, Owner: owner, StorageClass: "STANDARD", Initiated: noon}}},
-			`<ListMultipartUploadsResult ` + doc + `><Bucket>b</Bucket><KeyMarker>k+m</KeyMarker><UploadIdMarker></UploadIdMarker><NextKeyMarker>l+m</NextKeyMarker><NextUploadIdMarker>v</NextUploadIdMarker><Prefix>+</Prefix>` +
+			`<ListMultipartUploadsResult ` + doc + `><Bucket>b</Bucket><KeyMarker>k%20m</KeyMarker><UploadIdMarker></UploadIdMarker><NextKeyMarker>l%20m</NextKeyMarker><NextUploadIdMarker>v</NextUploadIdMarker><Prefix>%20</Prefix>` +
 				`<EncodingType>url</EncodingType><MaxUploads>1</MaxUploads><IsTruncated>true</IsTruncated><Upload><Key>a%3Db</Key><UploadId>u</UploadId><Initiator>` + ownerText + `</Initiator><Owner>` + ownerText + `</Owner>` +
 				`<StorageClass>STANDARD</StorageClass><Initiated>` + noonText + `</Initiated></Upload></ListMultipartUploadsResult>`},
 		{"attributes", GetObjectAttributesResponse{ETag: "e", Checksum: &Checksums{ChecksumCRC64NVME: "n", ChecksumType: "FULL_OBJECT"}, StorageClass: "STANDARD", ObjectSize: &size,
@@ -108,7 +108,7 @@ func TestEncodeKeepsTheListing(t *testing.T) {
 func TestNames(t *testing.T) {
 	for _, test := range []struct{ name, inXML, inURL string }{
 		{"a/b", "a/b", "a/b"},
-		{"a b", "a b", "a+b"},
+		{"a b", "a b", "a%20b"},
 		{"a+b", "a+b", "a%2Bb"},
 		{"a%20b", "a%20b", "a%2520b"},
 		{"-_.*~!'()", "-_.*~!&#39;()", "-_.*%7E%21%27%28%29"},
