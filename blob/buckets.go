@@ -192,7 +192,7 @@ func (s *Service) DeleteBucket(ctx context.Context, account string) error {
 	case used:
 		return ErrBucketNotEmpty
 	}
-	existed, err := s.remove(ctx, metastore.MarkersOf(account), bucketRecord, nil)
+	existed, err := s.Remove(ctx, metastore.MarkersOf(account), bucketRecord, nil)
 	if err == nil && !existed {
 		err = ErrNoBucket
 	}

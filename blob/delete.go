@@ -9,12 +9,12 @@ import (
 // Delete removes a blob, which need not exist, durably. It frees the bytes before it returns,
 // unless the blob is being read or there is a grace period. precondition may be nil.
 func (s *Service) Delete(ctx context.Context, account, name string, precondition metastore.Precondition) error {
-	_, err := s.remove(ctx, account, name, precondition)
+	_, err := s.Remove(ctx, account, name, precondition)
 	return err
 }
 
-// remove is Delete, and reports whether there was a blob.
-func (s *Service) remove(ctx context.Context, account, name string, precondition metastore.Precondition) (existed bool, err error) {
+// Remove is Delete, and reports whether there was a blob.
+func (s *Service) Remove(ctx context.Context, account, name string, precondition metastore.Precondition) (existed bool, err error) {
 	var garbage metastore.ContentID
 	err = s.withRelief(func() (err error) {
 		garbage, existed, err = s.meta.DeleteBlob(ctx, account, name, precondition)

@@ -18,8 +18,12 @@ import (
 	"sluice/wire"
 )
 
-// mostBuckets bounds a list of buckets.
-const mostBuckets = 1000
+const (
+	// mostBuckets bounds a list of buckets.
+	mostBuckets = 1000
+	// mostAsked is how many buckets a request may ask for, as at Amazon.
+	mostAsked = 10_000
+)
 
 // listBuckets lists the buckets that exist and that the caller may read or write, by their names
 // and aliases, ordered by account.
@@ -30,13 +34,14 @@ func (s *Server) listBuckets(x *call) error {
 		}
 		return exchange.ErrNoCredential // who may read a blob need not know the accounts
 	}
-	limit, err := x.number("max-buckets", mostBuckets)
+	limit, err := x.number("max-buckets", mostAsked+1)
 	switch {
 	case err != nil:
 		return err
-	case limit == 0:
-		return parameterError("max-buckets", "must be at least 1")
+	case x.query.get("max-buckets") != "" && (limit == 0 || limit > mostAsked):
+		return parameterError("max-buckets", "must be a number from 1 to 10000")
 	}
+	limit = min(limit, mostBuckets)
 	if err := x.HoldPage(limit); err != nil {
 		return err
 	}

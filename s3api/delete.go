@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/blob"
@@ -44,12 +45,18 @@ func (s *Server) deleteObjects(x *call) error {
 	}); err != nil {
 		return err
 	}
-	// Nothing can be refused after the deletes. A document that grows has up to twice its size.
+	// Nothing can be refused after a key is deleted. A document that grows has up to twice its
+	// size.
 	if err := x.HoldReply(2 * int64(wanted.Escaped+reportedKey*len(wanted.Objects))); err != nil {
 		return err
 	}
 	x.Allowance.Spend(int64(len(wanted.Objects) - 1))
-	errs := s.deleteAll(x, wanted.Objects)
+	errs, existed := s.deleteAll(x, wanted.Objects)
+	if !existed {
+		if err := s.needBucket(x.Request.Context(), x.account); err != nil {
+			return err
+		}
+	}
 	var result document.DeleteResult
 	for i, o := range wanted.Objects {
 		switch err := errs[i]; {
@@ -63,15 +70,19 @@ func (s *Server) deleteObjects(x *call) error {
 	return x.writeXML(http.StatusOK, result)
 }
 
-// deleteAll deletes keys and returns each one's error.
-func (s *Server) deleteAll(x *call, objects []document.DeletedObject) []error {
-	errs := make([]error, len(objects))
+// deleteAll deletes keys and returns each one's error, and whether any of them existed.
+func (s *Server) deleteAll(x *call, objects []document.DeletedObject) (errs []error, existed bool) {
+	errs = make([]error, len(objects))
+	var found atomic.Bool
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range min(deletesAtOnce, len(objects)) {
 		workers.Go(func() {
 			for i := range next {
-				errs[i] = s.deleteOne(x.Request.Context(), x.account, objects[i])
+				var there bool
+				if there, errs[i] = s.deleteOne(x.Request.Context(), x.account, objects[i]); there {
+					found.Store(true)
+				}
 			}
 		})
 	}
@@ -80,22 +91,22 @@ func (s *Server) deleteAll(x *call, objects []document.DeletedObject) []error {
 	}
 	close(next)
 	workers.Wait()
-	return errs
+	return errs, found.Load()
 }
 
-func (s *Server) deleteOne(ctx context.Context, account string, o document.DeletedObject) error {
+func (s *Server) deleteOne(ctx context.Context, account string, o document.DeletedObject) (existed bool, err error) {
 	if o.VersionID != "" && o.VersionID != "null" {
-		return errNoVersion
+		return false, errNoVersion
 	}
 	if err := checkKey(o.Key); err != nil {
-		return err
+		return false, err
 	}
 	precondition, err := deleteCondition(o)
 	if err != nil {
-		return err
+		return false, err
 	}
 	at := blob.Place(account, o.Key)
-	return s.blobs.Delete(ctx, at.Account, at.Name, precondition)
+	return s.blobs.Remove(ctx, at.Account, at.Name, precondition)
 }
 
 // deleteCondition returns the conditions that a key has in the list, or nil.

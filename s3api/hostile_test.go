@@ -115,6 +115,7 @@ func TestQuotas(t *testing.T) {
 // a node has for them, and the process has no more.
 func TestDocumentsInMemory(t *testing.T) {
 	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket", "")
 	object := "<Object><Key>k</Key><ETag>" + strings.Repeat("e", 8000) + "</ETag></Object>"
 	text := "<Delete>" + strings.Repeat(object, 1000)
 	const senders, end = 12, "</Delete>"

@@ -182,6 +182,13 @@ func TestBuckets(t *testing.T) {
 		s.refused(t, 404, "NoSuchBucket", "GET", path, "")
 	}
 	s.refused(t, 404, "NoSuchBucket", "DELETE", "/empty-bucket", "")
+	s.refused(t, 404, "NoSuchBucket", "DELETE", "/empty-bucket/a", "")
+	s.refused(t, 404, "NoSuchBucket", "DELETE", "/empty-bucket/dir/", "")
+	s.refused(t, 404, "NoSuchBucket", "POST", "/empty-bucket?delete", "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key></Object></Delete>")
+	for _, most := range []string{"-3", "0", "10001", "2000000", "x"} {
+		s.refused(t, 400, "InvalidArgument", "GET", "/?max-buckets="+most, "")
+	}
+	s.want(t, 200, "GET", "/?max-buckets=10000", "")
 	s.refused(t, 404, "NoSuchBucket", "PUT", "/first-bucket/a", "", "X-Amz-Copy-Source", "empty-bucket/a")
 	s.refused(t, 400, "MalformedXML", "PUT", "/empty-bucket", "<a>")
 	for _, name := range []string{"a", "aa", "192.168.5.123", "foo-", "foo..bar", "foo.-bar", "foo-.bar"} {

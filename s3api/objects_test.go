@@ -241,11 +241,11 @@ func TestChecksums(t *testing.T) {
 // TestChunkedBodies sends bodies in the coding aws-chunked. A local instance ignores signatures.
 func TestChunkedBodies(t *testing.T) {
 	s := newService(t)
-	const body = "in two chunks"
+	const body = "in one chunk!"
 	crc := crc64Text(crcOf(body))
 	for _, test := range []struct{ name, payload, sent string }{
-		{"unsigned", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "7\r\nin two \r\n6\r\nchunks\r\n0\r\nx-amz-checksum-crc64nvme:" + crc + "\r\n\r\n"},
-		{"signed", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "d;chunk-signature=" + strings.Repeat("a", 64) + "\r\nin two chunks\r\n0;chunk-signature=" + strings.Repeat("b", 64) + "\r\n\r\n"},
+		{"unsigned", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "d\r\nin one chunk!\r\n0\r\nx-amz-checksum-crc64nvme:" + crc + "\r\n\r\n"},
+		{"signed", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "d;chunk-signature=" + strings.Repeat("a", 64) + "\r\nin one chunk!\r\n0;chunk-signature=" + strings.Repeat("b", 64) + "\r\n\r\n"},
 	} {
 		fields := []string{"X-Amz-Content-Sha256", test.payload, "X-Amz-Decoded-Content-Length", "13", "Content-Encoding", "aws-chunked,gzip"}
 		if test.name == "unsigned" {
@@ -265,11 +265,59 @@ func TestChunkedBodies(t *testing.T) {
 	s.want(t, 404, "HEAD", "/bucket/b", "")
 }
 
+// TestTrailersAreAnnounced: Amazon refuses a trailer that is not the one of x-amz-trailer
+// (https://github.com/scality/Arsenal/pull/2596).
+func TestTrailersAreAnnounced(t *testing.T) {
+	s := newService(t)
+	field := "x-amz-checksum-crc64nvme:" + crc64Text(crcOf("abc")) + "\r\n"
+	unannounced := []string{"X-Amz-Content-Sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "X-Amz-Decoded-Content-Length", "3"}
+	announced := append(unannounced[:4:4], "X-Amz-Trailer", "x-amz-checksum-crc64nvme")
+	for _, path := range []string{"/bucket/b", "/bucket/c?partNumber=1&uploadId=" + s.begin(t, "/bucket/c")} {
+		for trailer, fields := range map[string][]string{field: unannounced, "x-amz-other:1\r\n": unannounced, "": announced, field + "x-amz-other:1\r\n": announced, ":" + field[25:]: announced} {
+			s.refused(t, 400, "MalformedTrailerError", "PUT", path, "3\r\nabc\r\n0\r\n"+trailer+"\r\n", fields...)
+		}
+	}
+	s.want(t, 404, "HEAD", "/bucket/b", "")
+	s.want(t, 200, "PUT", "/bucket/b", "3\r\nabc\r\n0\r\n\r\n", unannounced...)
+	s.want(t, 200, "PUT", "/bucket/b", "3\r\nabc\r\n0\r\n"+field+"\r\n", announced...)
+}
+
+// TestShortChunks: Amazon refuses a chunk of less than 8,192 bytes before another one
+// (https://github.com/aws/aws-sdk-cpp/issues/2727).
+func TestShortChunks(t *testing.T) {
+	s := newService(t)
+	for _, test := range []struct {
+		sizes  []int
+		status int
+	}{
+		{[]int{8191, 1}, 403}, {[]int{8192, 100, 8192}, 403}, {[]int{1, 8192}, 403}, {[]int{8192, 1}, 200}, {[]int{8192, 8192, 8191}, 200}, {[]int{1}, 200}, {nil, 200},
+	} {
+		for _, signed := range []bool{false, true} {
+			payload, extension := "STREAMING-UNSIGNED-PAYLOAD-TRAILER", ""
+			if signed {
+				payload, extension = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", ";chunk-signature="+strings.Repeat("a", 64)
+			}
+			var sent strings.Builder
+			size := 0
+			for _, n := range test.sizes {
+				fmt.Fprintf(&sent, "%x%s\r\n%s\r\n", n, extension, strings.Repeat("x", n))
+				size += n
+			}
+			sent.WriteString("0" + extension + "\r\n\r\n")
+			res := s.do(t, "PUT", "/bucket/a", sent.String(), "X-Amz-Content-Sha256", payload, "X-Amz-Decoded-Content-Length", fmt.Sprint(size))
+			testenv.Equal(t, res.StatusCode, test.status, "chunks of %d bytes, signed: %t: %s", test.sizes, signed, res.body)
+			if test.status != 200 {
+				wantError(t, res, 403, "InvalidChunkSizeError")
+			}
+		}
+	}
+}
+
 // TestUndeclaredChunks: a body is in chunks if its decoded length says so, also when
 // x-amz-content-sha256 does not: botocore without credentials sends neither that nor a signature.
 func TestUndeclaredChunks(t *testing.T) {
 	s := newService(t)
-	const body, sent = "in two chunks", "7\r\nin two \r\n6\r\nchunks\r\n0\r\n"
+	const body, sent = "in one chunk!", "d\r\nin one chunk!\r\n0\r\n"
 	crc := crc64Text(crcOf(body))
 	length := []string{"X-Amz-Decoded-Content-Length", "13", "Content-Encoding"}
 	upload := s.begin(t, "/bucket/parts")
@@ -303,7 +351,7 @@ func TestUndeclaredChunks(t *testing.T) {
 	}
 	s.refused(t, 400, "XAmzContentSHA256Mismatch", "PUT", "/bucket/b", sent+"\r\n", append(length, "aws-chunked", "X-Amz-Content-Sha256", sha256Text(sent+"\r\n"))...)
 	s.refused(t, 400, "IncompleteBody", "PUT", "/bucket/b", body, "X-Amz-Decoded-Content-Length", "12")
-	s.refused(t, 400, "IncompleteBody", "PUT", "/bucket/b", "d;chunk-signature="+strings.Repeat("a", 64)+"\r\nin two chunks\r\n0\r\n\r\n", length[:2]...)
+	s.refused(t, 400, "IncompleteBody", "PUT", "/bucket/b", "d;chunk-signature="+strings.Repeat("a", 64)+"\r\nin one chunk!\r\n0\r\n\r\n", length[:2]...)
 	s.refused(t, 411, "MissingContentLength", "PUT", "/bucket/b", body, "X-Amz-Decoded-Content-Length", "-1")
 	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/b", body, "X-Amz-Decoded-Content-Length", "")
 	s.want(t, 404, "HEAD", "/bucket/b", "")

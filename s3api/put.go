@@ -56,14 +56,18 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 	return stored, body.Confirm(err)
 }
 
-// deleteObject removes a blob, which need not exist.
+// deleteObject removes a blob, which need not exist; its bucket must.
 func (s *Server) deleteObject(x *call) error {
 	precondition, err := s.deleteConditions(x.header)
 	if err != nil {
 		return err
 	}
 	at := blob.Place(x.account, x.key)
-	if err := s.blobs.Delete(x.Request.Context(), at.Account, at.Name, precondition); err != nil {
+	existed, err := s.blobs.Remove(x.Request.Context(), at.Account, at.Name, precondition)
+	if err == nil && !existed {
+		err = s.needBucket(x.Request.Context(), x.account)
+	}
+	if err != nil {
 		return err
 	}
 	return x.writeEmpty(http.StatusNoContent)

@@ -431,9 +431,9 @@ func uploadsByName(p *probe) {
 	}
 	p.Equal(p.byName(metastore.UploadsQuery{From: "b", AfterName: "a", Limit: 100}), p.byName(metastore.UploadsQuery{From: "b", Limit: 100}), "uploads from a place before From")
 	p.Equal(p.byName(metastore.UploadsQuery{AfterName: "b", AfterID: "ended", Limit: 1})[0].Name, long+"a", "the upload after one that has ended")
-	for _, id := range []string{"unknown", "foreign"} {
-		_, _, err := p.Store.UploadsByName(p.Ctx, metastore.UploadsQuery{Account: "a", AfterName: "b", AfterID: id, Limit: 1})
-		p.Is(err, database.ErrNotFound, "uploads after %s", id)
+	for id, name := range map[string]string{"unknown": "b", "foreign": "b", "ended": "a"} {
+		_, _, err := p.Store.UploadsByName(p.Ctx, metastore.UploadsQuery{Account: "a", AfterName: name, AfterID: id, Limit: 1})
+		p.Is(err, database.ErrNotFound, "uploads after %s of %s", id, name)
 	}
 	list, more, err := p.Store.UploadsByName(p.Ctx, metastore.UploadsQuery{Account: "a", Limit: 100, Bytes: 1})
 	p.OK(err, "list")

@@ -10,7 +10,7 @@ var (
 	ErrInvalidDigest = errors.New("the Content-MD5 is not valid")
 	// ErrBadDigest means that the body has another checksum than was stated.
 	ErrBadDigest = errors.New("the body has another checksum than the request states")
-	// ErrMalformedTrailer means that a body's trailer lacks the checksum that was announced, or has
-	// it in a wrong form.
-	ErrMalformedTrailer = errors.New("the trailer does not have the checksum that was announced")
+	// ErrMalformedTrailer means that a body's trailer lacks the checksum that was announced, has it
+	// in a wrong form, or has another field.
+	ErrMalformedTrailer = errors.New("the trailer is not the checksum that was announced")
 )

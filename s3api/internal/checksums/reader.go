@@ -22,9 +22,9 @@ type Reader struct {
 	err     error
 }
 
-// NewReader returns a reader for a body. It calls trailer after the body's end if the checksum is
-// there, and then wants the trailer's fields by their names in lower case. trailer may be nil if
-// stated.Trailer is false.
+// NewReader returns a reader for a body. It calls trailer after the body's end for the trailer's
+// fields by their names in lower case: the checksum if stated.Trailer is true, and otherwise none.
+// trailer may be nil if there is no trailer.
 func NewReader(body io.Reader, stated Stated, trailer func() map[string]string) *Reader {
 	r := &Reader{body: body, stated: stated, trailer: trailer}
 	if stated.Algorithm != "" {
@@ -55,6 +55,9 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Algorithm returns the stated algorithm.
+func (r *Reader) Algorithm() Algorithm { return r.stated.Algorithm }
+
 // Value returns the body's checksum under the stated algorithm. Before io.EOF, or without an
 // algorithm, it is none.
 func (r *Reader) Value() Value { return r.value }
@@ -63,6 +66,9 @@ func (r *Reader) Value() Value { return r.value }
 func (r *Reader) compare() error {
 	if r.md5 != nil && !bytes.Equal(r.md5.Sum(nil), r.stated.MD5) {
 		return fmt.Errorf("%w: the Content-MD5 does not match", ErrBadDigest)
+	}
+	if !r.stated.Trailer && r.trailer != nil && len(r.trailer()) > 0 {
+		return fmt.Errorf("%w: x-amz-trailer does not announce it", ErrMalformedTrailer)
 	}
 	if r.sum == nil {
 		return io.EOF
@@ -86,9 +92,10 @@ func (r *Reader) compare() error {
 // sent returns the checksum in the trailer.
 func (r *Reader) sent() ([]byte, error) {
 	field := r.stated.Algorithm.Header()
-	text, ok := r.trailer()[field]
-	if !ok {
-		return nil, fmt.Errorf("%w: there is no %s", ErrMalformedTrailer, field)
+	fields := r.trailer()
+	text, ok := fields[field]
+	if !ok || len(fields) > 1 {
+		return nil, fmt.Errorf("%w: it must have %s, and nothing else", ErrMalformedTrailer, field)
 	}
 	value, err := ParseValue(r.stated.Algorithm, text)
 	if err != nil {

@@ -17,6 +17,9 @@ var (
 	// ErrBody means that a body is not in the coding aws-chunked, or has another size than was
 	// announced (IncompleteBody).
 	ErrBody = errors.New("the body is not in the coding aws-chunked")
+	// ErrShortChunk means that a chunk that is not the last one is too short
+	// (InvalidChunkSizeError).
+	ErrShortChunk = errors.New("only the last chunk may have less than 8192 bytes")
 	// ErrChunk means that a chunk or the trailer has another signature (SignatureDoesNotMatch).
 	ErrChunk = errors.New("the signature of a chunk does not match")
 )
@@ -24,6 +27,8 @@ var (
 const (
 	// mostLine bounds a chunk's header, in bytes.
 	mostLine = 256
+	// leastChunk is the least size of each chunk but the last, in bytes.
+	leastChunk = 8192
 	// mostTrailer bounds a trailer, in bytes.
 	mostTrailer = 4 << 10
 	// sizeDigits bounds how long a chunk's size is: 2^40 bytes are more than any body has.
@@ -51,6 +56,7 @@ type ChunkReader struct {
 	source  *bufio.Reader
 	options ChunkOptions
 	left    int64 // in the chunk
+	short   bool  // the chunk has less than leastChunk
 	sum     hash.Hash
 	signed  string // the chunk's signature
 	total   int64
@@ -106,8 +112,10 @@ func (r *ChunkReader) nextChunk() error {
 		return fmt.Errorf("%w: a chunk begins with %q", ErrBody, line)
 	case int64(size) > r.options.Size-r.total:
 		return fmt.Errorf("%w: it has more than the %d bytes of x-amz-decoded-content-length", ErrBody, r.options.Size)
+	case size > 0 && r.short:
+		return ErrShortChunk
 	}
-	r.left, r.signed = int64(size), signature
+	r.left, r.short, r.signed = int64(size), size < leastChunk, signature
 	if size > 0 {
 		return nil
 	}

@@ -71,7 +71,7 @@ func unsigned(body []byte) []byte {
 	random := rand.New(rand.NewPCG(uint64(len(body)), 1))
 	var wire bytes.Buffer
 	for len(body) > 0 {
-		n := 1 + random.IntN(len(body))
+		n := min(leastChunk+random.IntN(len(body)), len(body))
 		fmt.Fprintf(&wire, "%x\r\n%s\r\n", n, body[:n])
 		body = body[n:]
 	}

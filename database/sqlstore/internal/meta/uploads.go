@@ -325,7 +325,7 @@ func (s *Metastore) ListUploads(ctx context.Context, account, after string, limi
 }
 
 // UploadsByName implements metastore.Uploads. It returns ErrNotFound if AfterID belongs to another
-// account.
+// account or name.
 func (s *Metastore) UploadsByName(ctx context.Context, q metastore.UploadsQuery) (list []metastore.Upload, more bool, err error) {
 	err = s.snapshotList(ctx, func(t tx) (err error) {
 		list, more, err = t.uploadsByName(q)
@@ -348,6 +348,9 @@ func (t tx) uploadsByName(q metastore.UploadsQuery) ([]metastore.Upload, bool, e
 		name, created = []byte(q.AfterName), math.MaxInt64
 		if q.AfterID != "" {
 			u, err := t.uploadOf(q.Account, q.AfterID)
+			if err == nil && u.Name != q.AfterName {
+				err = fmt.Errorf("upload: %w", database.ErrNotFound)
+			}
 			if err != nil {
 				return nil, false, err
 			}
