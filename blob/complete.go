@@ -40,6 +40,8 @@ type Named struct {
 	Parts   []NamedPart // at least one, with ascending Index
 	MinSize int64       // of every named part but the last, in bytes
 	Totals  Totals      // of the named parts
+	// Metadata is the blob's, instead of the upload's.
+	Metadata string
 }
 
 // NamedPart names a part. Its ETag is checksum.ETag with the part's Size and CRC64, with or without
@@ -54,7 +56,11 @@ type NamedPart struct {
 // ErrPartUnknown, ErrPartOrder or ErrPartTooSmall. For an upload with a part size it returns
 // database.ErrNotFound.
 func (s *Service) CompleteNamed(ctx context.Context, id string, named Named, precondition metastore.Precondition) (metastore.Upload, error) {
-	return s.complete(ctx, id, precondition, func(u metastore.Upload) (contents, error) { return s.choose(ctx, u, named) })
+	return s.complete(ctx, id, precondition, func(u metastore.Upload) (contents, error) {
+		c, err := s.choose(ctx, u, named)
+		c.metadata = named.Metadata
+		return c, err
+	})
 }
 
 // PartError is an error about one part.
@@ -108,17 +114,18 @@ func (s *Service) complete(
 
 func (s *Service) commitContents(ctx context.Context, u metastore.Upload, c contents, precondition metastore.Precondition) (metastore.Upload, error) {
 	if u.PartSize == 0 {
-		return s.meta.CompleteUneven(ctx, u.ID, u.Revision, c.parts, c.crc64, precondition)
+		return s.meta.CompleteUneven(ctx, u.ID, u.Revision, c.parts, c.crc64, c.metadata, precondition)
 	}
 	return s.meta.CompleteUpload(ctx, u.ID, u.Revision, c.size, c.crc64, precondition)
 }
 
 // contents are what an upload is to become.
 type contents struct {
-	parts []metastore.Part // if they are uneven
-	size  int64
-	crc64 uint64
-	sum   checksum.Combiner
+	parts    []metastore.Part // if they are uneven
+	metadata string           // if they are uneven
+	size     int64
+	crc64    uint64
+	sum      checksum.Combiner
 }
 
 // add appends a part.
@@ -155,7 +162,7 @@ func (s *Service) eachPart(ctx context.Context, id string, fn func(metastore.Par
 
 // assemble returns all of an upload's parts. If they have a part size, they must be contiguous.
 func (s *Service) assemble(ctx context.Context, u metastore.Upload) (contents, error) {
-	var c contents
+	c := contents{metadata: u.Metadata}
 	uneven := u.PartSize == 0
 	last := metastore.Part{Index: -1, Size: u.PartSize}
 	err := s.eachPart(ctx, u.ID, func(p metastore.Part) error {

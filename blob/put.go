@@ -12,15 +12,16 @@ import (
 
 // PutOptions describes a blob to be stored.
 type PutOptions struct {
-	Account      string // in the canonical form that ParseAccount returns, or as Place returns it
-	Name         string // valid according to CheckName, or as Place returns it
-	ContentType  string
-	Metadata     string                 // any text, stored with the blob and returned with it
-	Owner        string                 // the quota group charged for the blob, or ""
-	Expires      time.Time              // zero if it does not expire
-	SHA256       []byte                 // if set, the body must have this digest, which is stored
-	Precondition metastore.Precondition // nil if the blob is stored unconditionally
-	Permit       Permit                 // nil if the blob may be stored, however long the body takes
+	Account       string // in the canonical form that ParseAccount returns, or as Place returns it
+	Name          string // valid according to CheckName, or as Place returns it
+	ContentType   string
+	Metadata      string                 // any text, stored with the blob and returned with it
+	FinalMetadata func() string          // returns the Metadata once the body has been received; nil: it is Metadata
+	Owner         string                 // the quota group charged for the blob, or ""
+	Expires       time.Time              // zero if it does not expire
+	SHA256        []byte                 // if set, the body must have this digest, which is stored
+	Precondition  metastore.Precondition // nil if the blob is stored unconditionally
+	Permit        Permit                 // nil if the blob may be stored, however long the body takes
 }
 
 // Permit decides, when the body has been received and just before the transaction that makes it
@@ -46,6 +47,9 @@ func (s *Service) Put(ctx context.Context, p PutOptions, body Body, size int64) 
 	extents, err := s.storeBody(ctx, r, size, MaxSize, ErrTooLarge)
 	if err != nil {
 		return metastore.Blob{}, err
+	}
+	if p.FinalMetadata != nil {
+		p.Metadata = p.FinalMetadata()
 	}
 	b := metastore.Blob{
 		Account: p.Account, Name: p.Name,

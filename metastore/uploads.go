@@ -87,13 +87,14 @@ type Uploads interface {
 	// After an error the upload is unchanged.
 	CompleteUpload(ctx context.Context, id string, revision, size int64, crc64 uint64, precondition Precondition) (Upload, error)
 
-	// CompleteUneven is CompleteUpload for an upload without a PartSize. The content consists of
-	// these parts, 1 to MaxUnevenParts with ascending Index, as they are at revision; only the last
-	// may be empty. The upload's other parts become garbage. If the chosen parts are even, the blob
-	// has an ordinary PartSize; otherwise it has UnevenParts. The cost grows with the number of
-	// parts, and if some are not chosen, with the number of their extents. Parts that are not the
-	// upload's are refused as far as their number and their sizes show it.
-	CompleteUneven(ctx context.Context, id string, revision int64, parts []Part, crc64 uint64, precondition Precondition) (Upload, error)
+	// CompleteUneven is CompleteUpload for an upload without a PartSize. The blob has this metadata
+	// and not the upload's, and its content consists of these parts, 1 to MaxUnevenParts with
+	// ascending Index, as they are at revision; only the last may be empty. The upload's other
+	// parts become garbage. If the chosen parts are even, the blob has an ordinary PartSize;
+	// otherwise it has UnevenParts. The cost grows with the number of parts, and if some are not
+	// chosen, with the number of their extents. Parts that are not the upload's are refused as far
+	// as their number and their sizes show it.
+	CompleteUneven(ctx context.Context, id string, revision int64, parts []Part, crc64 uint64, metadata string, precondition Precondition) (Upload, error)
 
 	// AbortUpload ends an open upload, and its parts become garbage. It returns the content's id,
 	// also when it is repeated. It returns ErrNotFound or ErrCommitted.

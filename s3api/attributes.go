@@ -33,7 +33,7 @@ func (s *Server) getAttributes(x *call) error {
 		result.ETag = strings.Trim(checksum.ETag(c.Size, c.CRC64), `"`)
 	}
 	if slices.Contains(wanted, "Checksum") {
-		sums := checksumsOf(c.CRC64)
+		sums := checksumsOf(&c.Blob)
 		result.Checksum = &sums
 	}
 	if slices.Contains(wanted, "StorageClass") {

@@ -113,7 +113,7 @@ func (s *Server) copyObject(x *call) error {
 	}
 	x.setExpiration(&b)
 	return x.writeXML(http.StatusOK, document.CopyObjectResult{
-		LastModified: document.Time{Time: b.Modified}, ETag: checksum.ETag(b.Size, b.CRC64), Checksums: checksumsOf(b.CRC64),
+		LastModified: document.Time{Time: b.Modified}, ETag: checksum.ETag(b.Size, b.CRC64), Checksums: checksumsOf(&b),
 	})
 }
 

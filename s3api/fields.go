@@ -25,14 +25,14 @@ const (
 // them.
 var objectFields = []string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
-	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", fieldCRC64, fieldChecksumType, fieldEncryption, "X-Amz-Expiration", "X-Amz-Mp-Parts-Count",
+	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", fieldEncryption, "X-Amz-Expiration", "X-Amz-Mp-Parts-Count",
 	fieldTaggingCount,
 }
 
 // removeObjectFields removes the fields that a handler has set for its own response.
 func removeObjectFields(f *exchange.Fields) {
 	for name := range f.All() {
-		if strings.HasPrefix(name, strings.ToLower(metaPrefix)) {
+		if strings.HasPrefix(name, strings.ToLower(metaPrefix)) || strings.HasPrefix(name, "x-amz-checksum-") {
 			f.Remove(name)
 		}
 	}

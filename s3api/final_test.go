@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sluice/internal/testenv"
@@ -47,13 +48,110 @@ func TestChecksumsOfCompletions(t *testing.T) {
 		s.refused(t, 400, test.code, "POST", path, complete(test.parts), test.field, test.value)
 	}
 	s.refused(t, 404, "NoSuchKey", "GET", "/bucket/a", "")
-	type result struct{ ChecksumCRC32, ChecksumCRC64NVME, ChecksumType string }
-	// A completion can be repeated.
-	for value, kind := range map[string]string{whole.String(): "FULL_OBJECT", composite: "COMPOSITE"} {
-		got := decodedAs[result](t, s.want(t, 200, "POST", path, complete(withSums.String()), "X-Amz-Checksum-Crc32", value).body)
-		if got.ChecksumCRC32 != value || got.ChecksumType != kind || got.ChecksumCRC64NVME == "" {
-			t.Errorf("%s: %+v", value, got)
-		}
+	for range 2 { // a completion can be repeated
+		s.want(t, 200, "POST", path, complete(withSums.String()), "X-Amz-Checksum-Crc32", whole.String())
 	}
 	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a", "").body, strings.Join(bodies, ""), "the object")
+	s.wantChecksum(t, "/bucket/a", "Crc32", whole.String(), "FULL_OBJECT")
+}
+
+// keptSums are the checksums in a document.
+type keptSums struct {
+	ChecksumAlgorithm, ChecksumCRC32, ChecksumSHA256, ChecksumCRC64NVME, ChecksumType string
+}
+
+// wantChecksum checks the checksum, besides CRC-64/NVME, that an object's readers get.
+func (s *service) wantChecksum(t *testing.T, path, algorithm, sum, kind string) {
+	t.Helper()
+	name := "X-Amz-Checksum-" + algorithm
+	for _, method := range []string{"GET", "HEAD"} {
+		h := s.want(t, 200, method, path, "", "X-Amz-Checksum-Mode", "ENABLED").Header
+		testenv.Equal(t, h.Get(name)+" "+h.Get("X-Amz-Checksum-Type"), sum+" "+kind, "the checksum of %s %s", method, path)
+		testenv.Equal(t, h.Get("X-Amz-Checksum-Crc64nvme") != "", true, "every object has a CRC-64/NVME")
+		testenv.Equal(t, s.want(t, 200, method, path, "").Header.Get(name), "", "a checksum that was not asked for")
+	}
+	testenv.Equal(t, s.want(t, 206, "GET", path, "", "X-Amz-Checksum-Mode", "ENABLED", "Range", "bytes=0-0").Header.Get(name), "", "a range's checksum")
+	testenv.Equal(t, s.refused(t, 412, "PreconditionFailed", "GET", path, "", "If-Match", `"other"`).Header.Get(name), "", "an error's checksum")
+	body := s.want(t, 200, "GET", path+"?attributes", "", "X-Amz-Object-Attributes", "Checksum").body
+	if want := "<Checksum" + strings.ToUpper(algorithm) + ">" + sum + "<"; sum != "" && !strings.Contains(body, want) || !strings.Contains(body, kind) {
+		t.Errorf("the attributes of %s are %s", path, body)
+	}
+}
+
+// TestKeptChecksums: an object keeps the checksum that its writer has stated, in a header or a
+// trailer, until other bytes replace it, and copies have it.
+func TestKeptChecksums(t *testing.T) {
+	var older atomic.Bool
+	s := start(t, setup{config: func(c *Config) { c.OlderNodes = older.Load }})
+	const body = "checked"
+	for _, a := range checksums.Algorithms() {
+		h := a.New()
+		h.Write([]byte(body))
+		sum, name := checksums.Value{Algorithm: a, Sum: h.Sum(nil)}.String(), strings.TrimPrefix(fieldOf(a), "X-Amz-Checksum-")
+		s.want(t, 200, "PUT", "/bucket/a", body, fieldOf(a), sum, "X-Amz-Meta-Color", "red", "X-Amz-Tagging", "b=c")
+		s.want(t, 200, "PUT", "/bucket/b", "7\r\nchecked\r\n0\r\n"+a.Header()+":"+sum+"\r\n\r\n", "X-Amz-Trailer", a.Header(), "X-Amz-Decoded-Content-Length", "7")
+		s.want(t, 200, "PUT", "/bucket/copy", "", "X-Amz-Copy-Source", "bucket/b")
+		s.want(t, 200, "PUT", "/bucket/described", "", "X-Amz-Copy-Source", "bucket/a", "X-Amz-Metadata-Directive", "REPLACE", "X-Amz-Tagging-Directive", "REPLACE")
+		for _, path := range []string{"/bucket/a", "/bucket/b", "/bucket/copy", "/bucket/described"} {
+			s.wantChecksum(t, path, name, sum, "FULL_OBJECT")
+		}
+		testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a", "").Header.Get("X-Amz-Meta-Color"), "red", "the metadata beside a checksum")
+	}
+	s.want(t, 200, "PUT", "/bucket/a", "other")
+	s.wantChecksum(t, "/bucket/a", "Xxhash128", "", "FULL_OBJECT")
+	older.Store(true) // it would send what it does not know as a header field
+	s.want(t, 200, "PUT", "/bucket/a", "", "X-Amz-Checksum-Crc32", "AAAAAA==")
+	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/a", "", "X-Amz-Checksum-Mode", "ENABLED").Header.Get("X-Amz-Checksum-Crc32"), "", "what is kept beside an older node")
+}
+
+// TestChecksumsOfUploads: an upload that is begun for a checksum becomes an object with it, if its
+// completion repeats the one of each part.
+func TestChecksumsOfUploads(t *testing.T) {
+	s := newService(t)
+	value := func(a checksums.Algorithm, body string) checksums.Value {
+		h := a.New()
+		h.Write([]byte(body))
+		return checksums.Value{Algorithm: a, Sum: h.Sum(nil)}
+	}
+	bodies := []string{strings.Repeat("a", 5<<20), "tail"}
+	for name, test := range map[string]struct {
+		algorithm  checksums.Algorithm
+		kind, want string
+		lacks      bool // whether the completion lacks a part's checksum
+	}{
+		"composite":       {checksums.SHA256, "COMPOSITE", checksums.CompositeOf(checksums.SHA256, []checksums.Value{value(checksums.SHA256, bodies[0]), value(checksums.SHA256, bodies[1])}), false},
+		"full":            {checksums.CRC32, "FULL_OBJECT", value(checksums.CRC32, bodies[0]+bodies[1]).String(), false},
+		"lacks":           {checksums.SHA256, "COMPOSITE", "", true},
+		"does not follow": {checksums.MD5, "FULL_OBJECT", "", false},
+	} {
+		path := "/bucket/" + strings.ReplaceAll(name, " ", "-")
+		algorithm := string(test.algorithm)
+		id := s.begin(t, path, "X-Amz-Checksum-Algorithm", algorithm, "X-Amz-Checksum-Type", test.kind, "X-Amz-Meta-Color", "red")
+		var parts strings.Builder
+		for i, body := range bodies {
+			sum := value(test.algorithm, body).String()
+			res := s.want(t, 200, "PUT", fmt.Sprintf("%s?partNumber=%d&uploadId=%s", path, i+1, id), body, fieldOf(test.algorithm), sum)
+			fmt.Fprintf(&parts, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag>", i+1, res.Header.Get("Etag"))
+			if !test.lacks || i == 0 {
+				fmt.Fprintf(&parts, "<Checksum%s>%s</Checksum%[1]s>", algorithm, sum)
+			}
+			parts.WriteString("</Part>")
+		}
+		for _, list := range []string{path + "?uploadId=" + id, "/bucket?uploads"} {
+			if text := s.want(t, 200, "GET", list, "").body; !strings.Contains(text, "<ChecksumAlgorithm>"+algorithm+"</ChecksumAlgorithm><ChecksumType>"+test.kind) {
+				t.Errorf("%s lacks %s: %s", list, algorithm, text)
+			}
+		}
+		for range 2 { // a completion can be repeated
+			text := s.want(t, 200, "POST", path+"?uploadId="+id, "<CompleteMultipartUpload>"+parts.String()+"</CompleteMultipartUpload>").body
+			got := decodedAs[keptSums](t, text)
+			testenv.Equal(t, got.ChecksumCRC32+got.ChecksumSHA256, test.want, "%s: the checksum in %s", name, text)
+		}
+		if test.want == "" {
+			test.kind = "FULL_OBJECT" // the CRC-64/NVME's
+		}
+		s.wantChecksum(t, path, strings.TrimPrefix(fieldOf(test.algorithm), "X-Amz-Checksum-"), test.want, test.kind)
+		testenv.Equal(t, s.want(t, 200, "GET", path, "").Header.Get("X-Amz-Meta-Color"), "red", "the metadata")
+	}
+	s.refused(t, 400, "InvalidRequest", "POST", "/bucket/a?uploads", "", "X-Amz-Checksum-Type", "COMPOSITE")
 }

@@ -53,7 +53,7 @@ func (s *Server) getObject(x *call) error {
 		return err
 	}
 	if selection == headers.SelectWhole && x.header.Get("X-Amz-Checksum-Mode") == "ENABLED" {
-		x.setChecksum(c.CRC64)
+		x.setChecksums(&c.Blob)
 	}
 	if x.Request.Method == http.MethodHead {
 		return x.writeHead(c, selection, ranges)

@@ -49,6 +49,9 @@ func (s *Server) createUpload(x *call) error {
 	if err != nil {
 		return err
 	}
+	if algorithm != "" {
+		d.metadata = string(headers.Metadata(d.metadata).WithProperty(fieldUploadChecksum, string(algorithm)+" "+string(kind)))
+	}
 	if s.olderNodes() {
 		return exchange.ErrOlderNodes
 	}
@@ -71,17 +74,17 @@ func (s *Server) createUpload(x *call) error {
 		return err
 	}
 	if algorithm != "" {
-		x.Fields.Set("X-Amz-Checksum-Algorithm", string(algorithm))
+		x.Fields.Set(fieldUploadChecksum, string(algorithm))
 		x.Fields.Set(fieldChecksumType, string(kind))
 	}
 	return x.writeXML(http.StatusOK, document.InitiateMultipartUploadResult{Bucket: x.bucket, Key: document.Name(x.key), UploadID: u.ID})
 }
 
 // checksumOfUpload returns the checksum that the client will send with each part, or none. Each
-// part's is verified; the blob's own is the one of every blob.
+// part's is verified.
 func checksumOfUpload(h http.Header) (checksums.Type, checksums.Algorithm, error) {
-	name := h.Get("X-Amz-Checksum-Algorithm")
-	if name == "" {
+	name := h.Get(fieldUploadChecksum)
+	if name == "" && h.Get(fieldChecksumType) == "" {
 		return "", "", nil
 	}
 	algorithm, err := checksums.ParseAlgorithm(name)
@@ -243,10 +246,11 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	sums, err := finalChecksums(parts, x.header)
+	algorithm, sum, err := finalChecksum(parts, x.header, &u)
 	if err != nil {
 		return err
 	}
+	named.Metadata = s.keeping(u.Metadata, algorithm, sum)
 	precondition, err := s.writeConditions(destinationConditions(x.header))
 	if err != nil {
 		return err
@@ -255,13 +259,18 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return exchange.UploadError(err)
 	}
-	sums.ChecksumCRC64NVME = crc64Text(done.CRC64)
+	result := metastore.Blob{CRC64: done.CRC64, Metadata: named.Metadata}
+	if u.State != metastore.UploadOpen { // it no longer has its checksum's type
+		if b, err := s.lookUp(x); err == nil && b.Modified.Equal(done.Modified) {
+			result = b
+		}
+	}
 	x.SetValidators(headers.NewValidators(checksum.ETag(done.Size, done.CRC64), done.Modified, true, s.blobs.Now()))
 	x.Fields.Remove("Etag")
 	x.Fields.Remove("Last-Modified")
 	return x.writeXML(http.StatusOK, document.CompleteMultipartUploadResult{
 		Location: x.Scheme() + "://" + x.Request.Host + escapedPath(x.Request.URL), Bucket: x.bucket, Key: document.Name(x.key),
-		ETag: checksum.ETag(done.Size, done.CRC64), Checksums: sums,
+		ETag: checksum.ETag(done.Size, done.CRC64), Checksums: checksumsOf(&result),
 	})
 }
 
@@ -285,39 +294,47 @@ func namedParts(list []document.CompletedPart, h http.Header) (blob.Named, error
 	return named, nil
 }
 
-// finalChecksums returns the object's checksum that a completion states, besides the one of every
-// blob. It is compared with the parts', which were verified when they were sent, as the completion
-// repeats them.
-func finalChecksums(list []document.CompletedPart, h http.Header) (document.Checksums, error) {
-	sums := document.Checksums{ChecksumType: string(checksums.FullObject)}
+// finalChecksum returns the object's checksum, besides the one of every blob, that a completion
+// states or that the upload was begun for. It is compared with the parts', or follows from them.
+// Those were verified when they were sent, as the completion repeats them.
+func finalChecksum(list []document.CompletedPart, h http.Header, u *metastore.Upload) (checksums.Algorithm, string, error) {
 	final, err := checksums.ParseFinal(h)
-	if err != nil || final == nil {
-		return sums, err
+	if err != nil {
+		return "", "", err
+	}
+	stated := final != nil
+	if !stated {
+		final = &checksums.Final{}
+		if final.Algorithm, final.Type = uploadChecksum(u); final.Algorithm == "" {
+			return "", "", nil
+		}
 	}
 	parts := make([]checksums.Part, len(list))
 	for i := range list {
 		p := &list[i]
 		size, crc64, ok := checksum.ParseETag(p.ETag)
 		if !ok {
-			return sums, &blob.PartError{Index: p.Number - 1, Err: blob.ErrPartUnknown}
+			return "", "", &blob.PartError{Index: p.Number - 1, Err: blob.ErrPartUnknown}
 		}
 		p.ChecksumCRC64NVME = crc64Text(crc64)
-		text := p.Of(string(final.Algorithm))
-		if text == nil || *text == "" {
-			return sums, refuseWith("InvalidRequest", wire.CodeBadRequest, "to compare the object's %s, the request must repeat the one of each part; it lacks part %d's", final.Algorithm, p.Number)
+		text := *p.Of(string(final.Algorithm))
+		switch {
+		case text == "" && stated:
+			return "", "", refuseWith("InvalidRequest", wire.CodeBadRequest, "to compare the object's %s, the request must repeat the one of each part; it lacks part %d's", final.Algorithm, p.Number)
+		case text == "":
+			return "", "", nil
 		}
-		value, err := checksums.ParseValue(final.Algorithm, *text)
+		value, err := checksums.ParseValue(final.Algorithm, text)
 		if err != nil {
-			return sums, err
+			return "", "", err
 		}
 		parts[i] = checksums.Part{Value: value, Size: size}
 	}
 	sum, err := final.Check(parts)
-	if err != nil {
-		return sums, err
+	if !stated && errors.Is(err, checksums.ErrInvalidRequest) {
+		return "", "", nil // it does not follow from them
 	}
-	*sums.Of(string(final.Algorithm)), sums.ChecksumType = sum, string(final.Type)
-	return sums, nil
+	return final.Algorithm, sum, err
 }
 
 // abortUpload ends an upload.
@@ -378,9 +395,11 @@ func (s *Server) listParts(x *call) error {
 	if err != nil {
 		return exchange.UploadError(err)
 	}
+	algorithm, kind := uploadChecksum(&u)
 	result := document.ListPartsResult{
 		Bucket: x.bucket, Key: document.Name(x.key), UploadID: u.ID, PartNumberMarker: marker, MaxParts: limit, IsTruncated: len(parts) > limit,
 		Initiator: ownerOf(x.account), Owner: ownerOf(x.account), StorageClass: storageClass,
+		ChecksumAlgorithm: string(algorithm), ChecksumType: string(kind),
 	}
 	for _, p := range parts[:min(limit, len(parts))] {
 		result.NextPartNumberMarker = p.Index + 1
@@ -433,9 +452,10 @@ func (s *Server) listUploads(x *call) error {
 		CommonPrefixes: prefixesOf(page.Groups),
 	}
 	for _, u := range page.Uploads {
+		algorithm, kind := uploadChecksum(&u)
 		result.Uploads = append(result.Uploads, document.Upload{
 			Key: document.Name(u.Name), UploadID: u.ID, Initiator: ownerOf(x.account), Owner: ownerOf(x.account), StorageClass: storageClass,
-			Initiated: document.Time{Time: u.Created},
+			Initiated: document.Time{Time: u.Created}, ChecksumAlgorithm: string(algorithm), ChecksumType: string(kind),
 		})
 	}
 	x.SpendPage(len(page.Uploads) + len(page.Groups))

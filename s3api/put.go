@@ -6,6 +6,7 @@ import (
 	"sluice/blob"
 	"sluice/exchange"
 	"sluice/metastore"
+	"sluice/s3api/internal/checksums"
 	"sluice/s3api/internal/document"
 	"sluice/wire"
 )
@@ -31,7 +32,7 @@ func (s *Server) putObject(x *call) error {
 	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs))
 	x.Fields.Remove("Last-Modified")
 	x.setStated(b)
-	x.setChecksum(stored.CRC64)
+	x.setChecksums(&stored)
 	x.setExpiration(&stored)
 	return x.writeEmpty(http.StatusOK)
 }
@@ -44,14 +45,16 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 	if err := s.ensureBucket(x); err != nil {
 		return metastore.Blob{}, err
 	}
-	body, err := x.store(b, key, d.metadata)
+	keep := func(v checksums.Value) string { return s.keeping(d.metadata, v.Algorithm, v.String()) }
+	a := b.stated.Algorithm()
+	body, err := x.store(b, key, keep(checksums.Value{Algorithm: a, Sum: make([]byte, a.Size())}))
 	if err != nil {
 		return metastore.Blob{}, err
 	}
 	at := blob.Place(x.account, key)
 	stored, err := s.blobs.Put(x.StoreContext(), blob.PutOptions{
-		Account: at.Account, Name: at.Name, ContentType: d.contentType, Metadata: d.metadata, Owner: x.Owner(), Expires: d.expires,
-		SHA256: b.sha256, Precondition: precondition, Permit: x.Recheck,
+		Account: at.Account, Name: at.Name, ContentType: d.contentType, Owner: x.Owner(), Expires: d.expires,
+		FinalMetadata: func() string { return keep(b.stated.Value()) }, SHA256: b.sha256, Precondition: precondition, Permit: x.Recheck,
 	}, body, b.size)
 	return stored, body.Confirm(err)
 }

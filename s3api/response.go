@@ -10,7 +10,6 @@ import (
 	"sluice/exchange"
 	"sluice/exchange/headers"
 	"sluice/metastore"
-	"sluice/s3api/internal/checksums"
 	"sluice/s3api/internal/document"
 	"sluice/wire"
 )
@@ -44,17 +43,6 @@ func (x *call) writeEmpty(status int) error {
 // crc64Text returns a CRC-64/NVME as S3 writes it.
 func crc64Text(crc uint64) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, crc))
-}
-
-// checksumsOf returns the checksum that every blob has.
-func checksumsOf(crc uint64) document.Checksums {
-	return document.Checksums{ChecksumCRC64NVME: crc64Text(crc), ChecksumType: string(checksums.FullObject)}
-}
-
-// setChecksum sets the fields with a blob's checksum.
-func (x *call) setChecksum(crc uint64) {
-	x.Fields.Set(fieldCRC64, crc64Text(crc))
-	x.Fields.Set(fieldChecksumType, string(checksums.FullObject))
 }
 
 // setExpiration says when a blob expires.

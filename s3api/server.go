@@ -110,7 +110,7 @@ func (o *operation) pattern(t target) string { return t.pattern() + " " + o.name
 
 // exposed are the header fields that pages of other origins may read. A blob's own metadata is
 // added to them.
-const exposed = "Accept-Ranges, Content-Disposition, Content-Encoding, Content-Language, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, x-amz-checksum-crc64nvme, x-amz-checksum-type, x-amz-expiration, x-amz-mp-parts-count, x-amz-request-id, x-amz-server-side-encryption, X-Request-Id"
+const exposed = "Accept-Ranges, Content-Disposition, Content-Encoding, Content-Language, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, x-amz-checksum-crc32, x-amz-checksum-crc32c, x-amz-checksum-crc64nvme, x-amz-checksum-sha1, x-amz-checksum-sha256, x-amz-checksum-type, x-amz-expiration, x-amz-mp-parts-count, x-amz-request-id, x-amz-server-side-encryption, X-Request-Id"
 
 // isBucketHost reports whether a bucket or a domain has this host, as exchange.Door wants it.
 func (s *Server) isBucketHost(host string) bool {

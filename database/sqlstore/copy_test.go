@@ -140,7 +140,7 @@ func (f *filler) uneven(id string, parts int) {
 			chosen = append(chosen, p)
 		}
 	}
-	f.note(f.CompleteUneven(f.ctx, id, int64(parts), chosen, 1<<63, nil))
+	f.note(f.CompleteUneven(f.ctx, id, int64(parts), chosen, 1<<63, "", nil))
 }
 
 // fill inserts rows into every table, of every kind.

@@ -192,7 +192,7 @@ func (l *faultLoad) completeUneven(ctx context.Context, name string) error {
 	if u, err = l.store.Upload(ctx, id); err != nil {
 		return err
 	}
-	done, err := l.store.CompleteUneven(ctx, id, u.Revision, []metastore.Part{parts[0], parts[2]}, 1, nil)
+	done, err := l.store.CompleteUneven(ctx, id, u.Revision, []metastore.Part{parts[0], parts[2]}, 1, "", nil)
 	if err != nil || done.Size != 8 {
 		return fmt.Errorf("completed %+v: %w", done, err)
 	}

@@ -37,7 +37,7 @@ func putParts(t *testing.T, s *Store, id string, partSize int64, first int, size
 // completeUneven completes an upload with these parts and returns its blob.
 func completeUneven(t *testing.T, s *Store, u metastore.Upload, parts ...metastore.Part) metastore.Blob {
 	t.Helper()
-	testenv.Must(s.CompleteUneven(t.Context(), u.ID, u.Revision, parts, 1, nil))(t)
+	testenv.Must(s.CompleteUneven(t.Context(), u.ID, u.Revision, parts, 1, "", nil))(t)
 	return testenv.Must(s.Blob(t.Context(), u.Account, u.Name))(t)
 }
 
@@ -94,7 +94,7 @@ func TestEvenPartsCostNothing(t *testing.T) {
 			return testenv.Error(s.CompleteUpload(t.Context(), u.ID, u.Revision, 13, 1, nil))
 		}, 5)
 		chosen := run("chosen", func(u metastore.Upload, parts []metastore.Part) error {
-			return testenv.Error(s.CompleteUneven(t.Context(), u.ID, u.Revision, parts, 1, nil))
+			return testenv.Error(s.CompleteUneven(t.Context(), u.ID, u.Revision, parts, 1, "", nil))
 		}, 0)
 		if len(even) == 0 || !slices.Equal(even, chosen) {
 			t.Errorf("for even parts these statements are run:\n%q\nand for chosen ones:\n%q", even, chosen)

@@ -160,10 +160,10 @@ func (d tracedDatabase) CompleteUpload(ctx context.Context, id string, revision,
 }
 
 // CompleteUneven implements metastore.Uploads.
-func (d tracedDatabase) CompleteUneven(ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition) (_ metastore.Upload, err error) {
+func (d tracedDatabase) CompleteUneven(ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, metadata string, precondition metastore.Precondition) (_ metastore.Upload, err error) {
 	ctx, span := d.begin(ctx, "metastore.CompleteUneven")
 	defer span.end(&err)
-	return d.Database.CompleteUneven(ctx, id, revision, parts, crc64, precondition)
+	return d.Database.CompleteUneven(ctx, id, revision, parts, crc64, metadata, precondition)
 }
 
 // AbortUpload implements metastore.Uploads.

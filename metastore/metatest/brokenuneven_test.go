@@ -36,6 +36,7 @@ func TestBrokenUnevenPartsAreCaught(t *testing.T) {
 		{Name: "an uneven complete ignores the precondition", Break: completes(func(c *unevenCompletion) { c.precondition = nil }), Caught: []string{"uneven/refused", "model/history"}},
 		{Name: "an uneven complete takes any order", Break: dbtest.Broken[choosesInAnyOrder], Caught: []string{"uneven/refused"}},
 		{Name: "forgets the CRC of uneven parts", Break: completes(func(c *unevenCompletion) { c.crc64 = 0 }), Caught: []string{"uneven/complete", "model/history"}},
+		{Name: "an uneven complete describes nothing", Break: completes(func(c *unevenCompletion) { c.metadata = "" }), Caught: []string{"uneven/empty", "model/history"}},
 		{Name: "an uneven complete cannot be repeated", Break: dbtest.Broken[choosesOnce], Caught: []string{"uneven/repeated"}},
 		{Name: "no parts are even", Break: dbtest.Broken[neverEven], Caught: []string{"uneven/even", "uneven/unchosen", "model/history"}},
 		{Name: "reads from the part's first extent", Break: dbtest.Broken[readsWholeParts], Caught: []string{"uneven/complete"}},
@@ -49,6 +50,7 @@ type unevenCompletion struct {
 	revision     int64
 	parts        []metastore.Part
 	crc64        uint64
+	metadata     string
 	precondition metastore.Precondition
 }
 
@@ -59,35 +61,35 @@ type changesCompletions struct {
 }
 
 func (s changesCompletions) CompleteUneven(
-	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition,
+	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, metadata string, precondition metastore.Precondition,
 ) (metastore.Upload, error) {
-	c := unevenCompletion{revision, parts, crc64, precondition}
+	c := unevenCompletion{revision, parts, crc64, metadata, precondition}
 	s.change(&c)
-	return s.Correct.CompleteUneven(ctx, id, c.revision, c.parts, c.crc64, c.precondition)
+	return s.Correct.CompleteUneven(ctx, id, c.revision, c.parts, c.crc64, c.metadata, c.precondition)
 }
 
 // choosesAll completes an upload with all its parts.
 type choosesAll struct{ dbtest.Correct }
 
 func (s choosesAll) CompleteUneven(
-	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition,
+	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, metadata string, precondition metastore.Precondition,
 ) (metastore.Upload, error) {
 	if all, err := s.Parts(ctx, id, -1, 1000); err == nil && len(all) > 0 {
 		parts = all
 	}
-	return s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, precondition)
+	return s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, metadata, precondition)
 }
 
 // choosesAtAnyRevision completes an upload at its present revision.
 type choosesAtAnyRevision struct{ dbtest.Correct }
 
 func (s choosesAtAnyRevision) CompleteUneven(
-	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition,
+	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, metadata string, precondition metastore.Precondition,
 ) (metastore.Upload, error) {
-	u, err := s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, precondition)
+	u, err := s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, metadata, precondition)
 	for errors.Is(err, metastore.ErrRevisionMismatch) {
 		if u, err = s.Upload(ctx, id); err == nil {
-			u, err = s.Correct.CompleteUneven(ctx, id, u.Revision, parts, crc64, precondition)
+			u, err = s.Correct.CompleteUneven(ctx, id, u.Revision, parts, crc64, metadata, precondition)
 		}
 	}
 	return u, err
@@ -97,33 +99,33 @@ func (s choosesAtAnyRevision) CompleteUneven(
 type choosesInAnyOrder struct{ dbtest.Correct }
 
 func (s choosesInAnyOrder) CompleteUneven(
-	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition,
+	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, metadata string, precondition metastore.Precondition,
 ) (metastore.Upload, error) {
 	if len(parts) == 2 && parts[0].Index > parts[1].Index {
 		parts = []metastore.Part{parts[1], parts[0]}
 	}
-	return s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, precondition)
+	return s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, metadata, precondition)
 }
 
 // choosesOnce refuses to complete an upload that was completed.
 type choosesOnce struct{ dbtest.Correct }
 
 func (s choosesOnce) CompleteUneven(
-	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition,
+	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, metadata string, precondition metastore.Precondition,
 ) (metastore.Upload, error) {
 	if u, err := s.Upload(ctx, id); err == nil && u.State == metastore.UploadCommitted {
 		return metastore.Upload{}, metastore.ErrCommitted
 	}
-	return s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, precondition)
+	return s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, metadata, precondition)
 }
 
 // neverEven gives every completed upload of uneven parts uneven parts.
 type neverEven struct{ dbtest.Correct }
 
 func (s neverEven) CompleteUneven(
-	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition,
+	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, metadata string, precondition metastore.Precondition,
 ) (metastore.Upload, error) {
-	u, err := s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, precondition)
+	u, err := s.Correct.CompleteUneven(ctx, id, revision, parts, crc64, metadata, precondition)
 	if err == nil {
 		err = s.Exec(ctx, `UPDATE blobs SET part_size = $2 WHERE content = $1`, u.Content[:], int64(metastore.UnevenParts))
 	}

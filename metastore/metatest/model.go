@@ -407,7 +407,7 @@ func (h *history) Complete(ctx context.Context, s whole.Database, id string, sta
 	h.model.discardOthers(u, content)
 	u.State, u.Ended, u.Modified, u.Size, u.CRC64 = metastore.UploadCommitted, now, now, content.size, 5
 	h.model.replace(metastore.Blob{
-		Account: u.Account, Name: u.Name, Content: u.Content, Size: content.size, CRC64: 5, PartSize: content.partSize, Owner: u.Owner, Metadata: u.Metadata, Modified: now,
+		Account: u.Account, Name: u.Name, Content: u.Content, Size: content.size, CRC64: 5, PartSize: content.partSize, Owner: u.Owner, Metadata: content.metadata, Modified: now,
 	})
 	h.model.extents[u.Content] = content.extents
 	u.end()
@@ -426,7 +426,7 @@ func (h *history) complete(ctx context.Context, s whole.Database, u *modelUpload
 		precondition = createOnly
 	}
 	if u.PartSize == 0 && len(content.parts) > 0 {
-		return s.CompleteUneven(ctx, u.ID, revision, content.parts, 5, precondition)
+		return s.CompleteUneven(ctx, u.ID, revision, content.parts, 5, content.metadata, precondition)
 	}
 	return s.CompleteUpload(ctx, u.ID, revision, content.size, 5, precondition)
 }
@@ -437,6 +437,7 @@ type modelContent struct {
 	extents  []metastore.Extent
 	size     int64
 	partSize int64
+	metadata string
 }
 
 // choose returns the content that has the chosen parts, or all if the upload has a PartSize.
@@ -451,9 +452,9 @@ func (u *modelUpload) choose(chosen int) modelContent {
 		c.extents = append(c.extents, stored(e)...)
 		c.size += e.Size
 	}
-	c.partSize = u.PartSize
+	c.partSize, c.metadata = u.PartSize, u.Metadata
 	if u.PartSize == 0 && len(c.parts) > 0 {
-		c.partSize = evenSize(c.parts)
+		c.partSize, c.metadata = evenSize(c.parts), c.metadata+" again"
 	}
 	return c
 }

@@ -42,7 +42,7 @@ func (p *probe) piece(id string, index int, extents ...metastore.Extent) metasto
 
 // choose completes an upload with these parts.
 func (p *probe) choose(id string, parts ...metastore.Part) (metastore.Upload, metastore.Blob) {
-	done, err := p.Store.CompleteUneven(p.Ctx, id, p.Upload(id).Revision, parts, 42, nil)
+	done, err := p.Store.CompleteUneven(p.Ctx, id, p.Upload(id).Revision, parts, 42, "", nil)
 	p.OK(err, "completion of %s", id)
 	return done, dbtest.Value(p.Store.Blob(p.Ctx, done.Account, done.Name))
 }
@@ -220,26 +220,26 @@ func unevenRefused(p *probe) {
 		"none": nil, "descending": {two, one}, "repeated": {one, one}, "an empty one, which is not the last": {{Index: 1}, two}, "negative": {{Index: -1, Size: 5}, two},
 		"too large": {one, larger}, "too small": {one, {Index: 2, Size: 1}}, "more than there are": {{Size: 1}, {Index: 1, Size: 1}, {Index: 2, Size: 1}},
 	} {
-		_, err := p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, parts, 1, nil)
+		_, err := p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, parts, 1, "", nil)
 		p.Must(err != nil, "parts that are refused (%s) were chosen", name)
 		p.Equal(p.Upload("upload"), before, "upload after a refusal (%s)", name)
 	}
 	chosen := []metastore.Part{one}
-	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "upload", before.Revision-1, chosen, 1, nil)), metastore.ErrRevisionMismatch, "an old revision")
-	_, err := p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, chosen, 1, createOnly)
+	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "upload", before.Revision-1, chosen, 1, "", nil)), metastore.ErrRevisionMismatch, "an old revision")
+	_, err := p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, chosen, 1, "", createOnly)
 	p.identical(err, errRefused, "complete")
 	p.Must(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "upload", before.Revision, 12, 1, nil)) != nil, "an upload of uneven parts was completed like another one")
-	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "unknown", 0, chosen, 1, nil)), database.ErrNotFound, "an unknown upload")
+	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "unknown", 0, chosen, 1, "", nil)), database.ErrNotFound, "an unknown upload")
 	p.Equal(p.Upload("upload"), before, "upload after the refusals")
 	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), current, "blob after the refusals")
 	p.Must(len(p.Garbage()) == 0 && len(p.allExtents(before.Content)) == 2, "the refusals changed extents")
 
 	u := p.Begin("even", "a", "even")
 	e := p.part("even", 0, 5)
-	p.Must(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "even", p.Upload("even").Revision, []metastore.Part{{Size: e.Size}}, 1, nil)) != nil,
+	p.Must(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "even", p.Upload("even").Revision, []metastore.Part{{Size: e.Size}}, 1, "", nil)) != nil,
 		"an upload with a PartSize of %d was completed as one without", u.PartSize)
 	dbtest.Value(p.Store.AbortUpload(p.Ctx, "upload"))
-	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, chosen, 1, nil)), metastore.ErrAborted, "an aborted upload")
+	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, chosen, 1, "", nil)), metastore.ErrAborted, "an aborted upload")
 }
 
 // unevenEmpty completes uploads with an empty last part, alone and after another.
@@ -253,9 +253,10 @@ func unevenEmpty(p *probe) {
 			parts = append(parts, p.piece(id, 2, p.Extent(2, 0, 5)))
 		}
 		p.OK(p.Store.PutPart(p.Ctx, id, empty, nil), "an empty part")
-		done := dbtest.Value(p.Store.CompleteUneven(p.Ctx, id, p.Upload(id).Revision, append(parts, empty), 0, nil))
+		done := dbtest.Value(p.Store.CompleteUneven(p.Ctx, id, p.Upload(id).Revision, append(parts, empty), 0, "described", nil))
 		b := dbtest.Value(p.Store.Blob(p.Ctx, "a", id))
 		p.Must(done.Size == int64(5*before) && b.Size == done.Size, "the blob has %d bytes", b.Size)
+		p.Equal(b.Metadata, "described", "the metadata")
 		p.Must(len(p.allExtents(b.Content)) == before, "the blob has the extents %+v", p.allExtents(b.Content))
 	}
 	p.Must(len(p.Garbage()) == 0, "empty parts became garbage")
@@ -267,7 +268,7 @@ func unevenRepeated(p *probe) {
 	one, two := p.piece("upload", 1, p.Extent(1, 0, 5)), p.piece("upload", 2, p.Extent(2, 0, 7))
 	done, b := p.choose("upload", one, two)
 	for range 2 {
-		again, err := p.Store.CompleteUneven(p.Ctx, "upload", 99, []metastore.Part{two}, 7, func(*metastore.Blob) error { return errRefused })
+		again, err := p.Store.CompleteUneven(p.Ctx, "upload", 99, []metastore.Part{two}, 7, "", func(*metastore.Blob) error { return errRefused })
 		p.OK(err, "a repeated completion")
 		p.Equal(again, done, "outcome")
 		p.Equal(dbtest.Value(p.Store.CompleteUpload(p.Ctx, "upload", 99, 1, 7, nil)), done, "outcome")
@@ -398,7 +399,7 @@ func chooseTwo(p *probe, s whole.Database, id string) error {
 		return err
 	}
 	// If a part has come since the upload was looked up, the revision has changed, too.
-	_, err = s.CompleteUneven(p.Ctx, id, u.Revision, []metastore.Part{parts[0], parts[2]}, 1, nil)
+	_, err = s.CompleteUneven(p.Ctx, id, u.Revision, []metastore.Part{parts[0], parts[2]}, 1, "", nil)
 	if errors.Is(err, metastore.ErrRevisionMismatch) {
 		return nil
 	}

@@ -165,6 +165,14 @@ const (
 	FullObject Type = "FULL_OBJECT" // computed over the whole content
 )
 
+// TypeOf returns the type of an object's checksum, which S3 writes in this form.
+func TypeOf(text string) Type {
+	if strings.Contains(text, "-") {
+		return Composite
+	}
+	return FullObject
+}
+
 // ParseType returns the type with this name, in any case. With no name it is the one that S3
 // assumes for a. The error, if a does not have the type, wraps ErrInvalidRequest.
 func ParseType(a Algorithm, name string) (Type, error) {

@@ -63,14 +63,15 @@ func ParseFinal(h http.Header) (*Final, error) {
 	return f, nil
 }
 
-// Check compares the checksum with its parts', and returns it as S3 writes it. It returns
-// ErrBadDigest, or an error that wraps ErrInvalidRequest if it does not follow from the parts'.
+// Check compares the checksum with its parts', unless its value is not stated, and returns it as
+// S3 writes it. It returns ErrBadDigest, or an error that wraps ErrInvalidRequest if it does not
+// follow from the parts'.
 func (f *Final) Check(parts []Part) (string, error) {
 	want, err := f.of(parts)
 	if err != nil {
 		return "", err
 	}
-	if sum, _, _ := strings.Cut(want, "-"); f.text != want && f.text != sum {
+	if sum, _, _ := strings.Cut(want, "-"); f.text != "" && f.text != want && f.text != sum {
 		return "", fmt.Errorf("%w: the %s does not match the parts", ErrBadDigest, f.Algorithm)
 	}
 	return want, nil

@@ -32,7 +32,7 @@ type Hold func(n int64) error
 // Memory of decoded documents, beside their texts, in bytes: of a part and of a key, in a list that
 // grows to at most twice its length.
 const (
-	partMemory   = 256
+	partMemory   = 416
 	objectMemory = 256
 	// holdStep is how many bytes are counted at a time. The first are not: every request may have
 	// as many.

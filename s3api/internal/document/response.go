@@ -48,6 +48,11 @@ type Checksums struct {
 	ChecksumCRC64NVME string `xml:",omitempty"`
 	ChecksumSHA1      string `xml:",omitempty"`
 	ChecksumSHA256    string `xml:",omitempty"`
+	ChecksumSHA512    string `xml:",omitempty"`
+	ChecksumMD5       string `xml:",omitempty"`
+	ChecksumXXHASH64  string `xml:",omitempty"`
+	ChecksumXXHASH3   string `xml:",omitempty"`
+	ChecksumXXHASH128 string `xml:",omitempty"`
 	ChecksumType      string `xml:",omitempty"` // COMPOSITE or FULL_OBJECT
 }
 
@@ -55,6 +60,7 @@ type Checksums struct {
 func (c *Checksums) Of(algorithm string) *string {
 	return map[string]*string{
 		"CRC32": &c.ChecksumCRC32, "CRC32C": &c.ChecksumCRC32C, "CRC64NVME": &c.ChecksumCRC64NVME, "SHA1": &c.ChecksumSHA1, "SHA256": &c.ChecksumSHA256,
+		"SHA512": &c.ChecksumSHA512, "MD5": &c.ChecksumMD5, "XXHASH64": &c.ChecksumXXHASH64, "XXHASH3": &c.ChecksumXXHASH3, "XXHASH128": &c.ChecksumXXHASH128,
 	}[algorithm]
 }
 

@@ -15,7 +15,7 @@ import (
 
 // CompleteUneven implements metastore.Uploads. It returns ErrExists as CompleteUpload does.
 func (s *Metastore) CompleteUneven(
-	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, precondition metastore.Precondition,
+	ctx context.Context, id string, revision int64, parts []metastore.Part, crc64 uint64, metadata string, precondition metastore.Precondition,
 ) (metastore.Upload, error) {
 	size, err := checkParts(parts)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Metastore) CompleteUneven(
 		if err := checkChosen(u, parts, size); err != nil {
 			return usage.Delta{}, err
 		}
-		b.Size, b.CRC64, b.PartSize = size, crc64, evenSize(parts)
+		b.Size, b.CRC64, b.PartSize, b.Metadata = size, crc64, evenSize(parts), metadata
 		if b.PartSize == metastore.UnevenParts {
 			if err := t.addStarts(u.Content, parts); err != nil {
 				return usage.Delta{}, err

@@ -1,0 +1,68 @@
+package s3api
+
+import (
+	"net/http"
+	"strings"
+
+	"sluice/exchange/headers"
+	"sluice/metastore"
+	"sluice/s3api/internal/checksums"
+	"sluice/s3api/internal/document"
+)
+
+// A blob has a CRC-64/NVME, and keeps the checksum by another algorithm that its writer has stated:
+// in the property with the name of that algorithm's header field, as S3 writes it.
+
+// fieldUploadChecksum is the property of an upload that has the algorithm and the type of its
+// checksums, with a space between them.
+const fieldUploadChecksum = "X-Amz-Checksum-Algorithm"
+
+// fieldOf returns the name of an algorithm's header field.
+func fieldOf(a checksums.Algorithm) string { return http.CanonicalHeaderKey(a.Header()) }
+
+// keptChecksum returns the checksum that a blob keeps besides its CRC-64/NVME, or none.
+func keptChecksum(b *metastore.Blob) (checksums.Algorithm, string) {
+	for _, a := range checksums.Algorithms() {
+		if text := headers.Metadata(b.Metadata).Property(fieldOf(a)); text != "" {
+			return a, text
+		}
+	}
+	return "", ""
+}
+
+// keeping returns the metadata of a blob that keeps this checksum. Nodes of earlier versions send
+// properties as header fields, so while one runs nothing is kept.
+func (s *Server) keeping(metadata string, a checksums.Algorithm, text string) string {
+	m := headers.Metadata(metadata).WithProperty(fieldUploadChecksum, "")
+	if a != "" && a != checksums.CRC64NVME && !s.olderNodes() {
+		m = m.WithProperty(fieldOf(a), text)
+	}
+	return string(m)
+}
+
+// checksumsOf returns a blob's checksums.
+func checksumsOf(b *metastore.Blob) document.Checksums {
+	sums := document.Checksums{ChecksumCRC64NVME: crc64Text(b.CRC64)}
+	a, text := keptChecksum(b)
+	if member := sums.Of(string(a)); member != nil {
+		*member = text
+	}
+	sums.ChecksumType = string(checksums.TypeOf(text))
+	return sums
+}
+
+// setChecksums sets the fields with a blob's checksums.
+func (x *call) setChecksums(b *metastore.Blob) {
+	x.Fields.Set(fieldCRC64, crc64Text(b.CRC64))
+	a, text := keptChecksum(b)
+	if a != "" {
+		x.Fields.Set(fieldOf(a), text)
+	}
+	x.Fields.Set(fieldChecksumType, string(checksums.TypeOf(text)))
+}
+
+// uploadChecksum returns the algorithm and the type that an open upload was begun with, or none.
+func uploadChecksum(u *metastore.Upload) (checksums.Algorithm, checksums.Type) {
+	name, kind, _ := strings.Cut(headers.Metadata(u.Metadata).Property(fieldUploadChecksum), " ")
+	return checksums.Algorithm(name), checksums.Type(kind)
+}
