@@ -28,6 +28,11 @@ func Place(account, key string) metastore.BlobName {
 	return metastore.BlobName{Account: account, Name: key}
 }
 
+// RecordOf returns where the record is that an account's bucket was created. It is listed nowhere.
+func RecordOf(account string) metastore.BlobName {
+	return metastore.BlobName{Account: metastore.MarkersOf(account), Name: bucketRecord}
+}
+
 // ListKeys is List with the account's markers.
 func (s *Service) ListKeys(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
 	of := q
@@ -154,7 +159,8 @@ func (s *Service) HasBucket(ctx context.Context, account string) (bool, error) {
 
 // IsBucketCreated reports whether there is a record that an account's bucket was created.
 func (s *Service) IsBucketCreated(ctx context.Context, account string) (bool, error) {
-	record, err := s.current(ctx, metastore.MarkersOf(account), bucketRecord)
+	at := RecordOf(account)
+	record, err := s.current(ctx, at.Account, at.Name)
 	return record != nil, err
 }
 

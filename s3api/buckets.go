@@ -309,9 +309,17 @@ func accountOfPlace(at metastore.BlobName) string {
 	return at.Account
 }
 
+// place returns where the object that the request names is stored, or the record of its bucket.
+func (x *call) place() metastore.BlobName {
+	if x.level == bucketLevel {
+		return blob.RecordOf(x.account)
+	}
+	return blob.Place(x.account, x.key)
+}
+
 // open opens the blob that the request names.
 func (s *Server) open(x *call) (*blob.Content, error) {
-	at := blob.Place(x.account, x.key)
+	at := x.place()
 	return s.blobs.Open(x.Request.Context(), at.Account, at.Name)
 }
 

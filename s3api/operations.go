@@ -19,6 +19,9 @@ var routes = append(questions(), []route{
 	{http.MethodGet, serviceLevel, "", operation{name: "ListBuckets", handle: (*Server).listBuckets}},
 
 	{http.MethodHead, bucketLevel, "", operation{name: "HeadBucket", handle: (*Server).headBucket, scope: access.ScopeRead, bucket: true}},
+	{http.MethodGet, bucketLevel, "tagging", operation{name: "GetBucketTagging", handle: (*Server).getTagging, scope: access.ScopeRead, bucket: true}},
+	{http.MethodPut, bucketLevel, "tagging", operation{name: "PutBucketTagging", handle: (*Server).putTagging, scope: access.ScopeWrite, writes: true, bucket: true}},
+	{http.MethodDelete, bucketLevel, "tagging", operation{name: "DeleteBucketTagging", handle: (*Server).deleteTagging, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "acl", operation{name: "PutBucketAcl", handle: (*Server).putACL, scope: access.ScopeWrite, bucket: true}},
 	{http.MethodPut, bucketLevel, "", operation{name: "CreateBucket", handle: (*Server).createBucket, scope: access.ScopeWrite, writes: true}},
 	{http.MethodDelete, bucketLevel, "", operation{name: "DeleteBucket", handle: (*Server).deleteBucket, scope: access.ScopeWrite, writes: true}},

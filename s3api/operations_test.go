@@ -20,7 +20,7 @@ var refusedOperations = []string{
 	"ListDirectoryBuckets", "ListObjectAnnotations", "PutBucketAbac", "PutBucketAccelerateConfiguration", "PutBucketAnalyticsConfiguration",
 	"PutBucketCors", "PutBucketEncryption", "PutBucketIntelligentTieringConfiguration", "PutBucketInventoryConfiguration",
 	"PutBucketLifecycleConfiguration", "PutBucketLogging", "PutBucketMetricsConfiguration", "PutBucketNotificationConfiguration",
-	"PutBucketOwnershipControls", "PutBucketPolicy", "PutBucketReplication", "PutBucketRequestPayment", "PutBucketTagging", "PutBucketVersioning",
+	"PutBucketOwnershipControls", "PutBucketPolicy", "PutBucketReplication", "PutBucketRequestPayment", "PutBucketVersioning",
 	"PutBucketWebsite", "PutObjectAnnotation", "PutObjectLegalHold", "PutObjectLockConfiguration", "PutObjectRetention",
 	"PutPublicAccessBlock", "RenameObject", "RestoreObject", "SelectObjectContent", "UpdateBucketMetadataAnnotationTableConfiguration",
 	"UpdateBucketMetadataInventoryTableConfiguration", "UpdateBucketMetadataJournalTableConfiguration", "UpdateObjectEncryption",

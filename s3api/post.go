@@ -47,7 +47,7 @@ func (s *Server) postObject(x *call) error {
 		return err
 	}
 	if upload.Tagging != "" {
-		tags, err := documentTags([]byte(upload.Tagging))
+		tags, err := documentTags([]byte(upload.Tagging), mostTags)
 		if err == nil {
 			d.metadata, err = s.tagged(headers.Metadata(d.metadata), tags)
 		}

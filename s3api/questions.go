@@ -33,7 +33,6 @@ var asked = []question{
 	{"publicAccessBlock", "GetPublicAccessBlock", "NoSuchPublicAccessBlockConfiguration", nil},
 	{"replication", "GetBucketReplication", "ReplicationConfigurationNotFoundError", nil},
 	{"requestPayment", "GetBucketRequestPayment", "", document.Setting("RequestPaymentConfiguration", "Payer", "BucketOwner")},
-	{"tagging", "GetBucketTagging", "NoSuchTagSet", nil},
 	{"website", "GetBucketWebsite", "NoSuchWebsiteConfiguration", nil},
 }
 
@@ -46,7 +45,6 @@ var removed = []question{
 	{"policy", "DeleteBucketPolicy", "", nil},
 	{"publicAccessBlock", "DeletePublicAccessBlock", "", nil},
 	{"replication", "DeleteBucketReplication", "", nil},
-	{"tagging", "DeleteBucketTagging", "", nil},
 	{"website", "DeleteBucketWebsite", "", nil},
 }
 

@@ -2,6 +2,7 @@ package s3api
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -22,6 +23,7 @@ import (
 
 const (
 	mostTags     = 10  // of an object, as in "Categorizing your storage using tags" (Amazon S3 User Guide)
+	mostOfBucket = 50  // tags
 	mostTagKey   = 128 // characters
 	mostTagValue = 256 // characters
 	mostTagging  = 64 << 10
@@ -32,7 +34,7 @@ var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 
 // storedTags returns tags as the property fieldTagging has them: keys and values in turns, sorted
 // by key, with "&" between them, which is in no tag.
-func storedTags(tags []document.Tag) (string, error) {
+func storedTags(tags []document.Tag, most int) (string, error) {
 	values := map[string]string{}
 	for _, tag := range tags {
 		_, twice := values[tag.Key]
@@ -46,8 +48,8 @@ func storedTags(tags []document.Tag) (string, error) {
 		}
 		values[tag.Key] = tag.Value
 	}
-	if len(values) > mostTags {
-		return "", tagError("an object has at most 10 tags")
+	if len(values) > most {
+		return "", tagError("an object has at most 10 tags, and a bucket 50")
 	}
 	var texts []string
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -97,44 +99,51 @@ func headerTags(h http.Header) (string, error) {
 		}
 		tags = append(tags, document.Tag{Key: key, Value: value})
 	}
-	return storedTags(tags)
+	return storedTags(tags, mostTags)
 }
 
-// documentTags returns the tags in a document, as they are stored.
-func documentTags(text []byte) (string, error) {
+// documentTags returns the tags in a document, at most most, as they are stored.
+func documentTags(text []byte, most int) (string, error) {
 	tags, err := document.DecodeTagging(text)
 	if err != nil {
 		return "", err
 	}
-	return storedTags(tags)
+	return storedTags(tags, most)
 }
 
-// getTagging returns an object's tags.
+// getTagging returns the tags of an object, or of a bucket, which has them in its record.
 func (s *Server) getTagging(x *call) error {
 	b, err := s.lookUp(x)
+	if x.level == bucketLevel && (err == nil || errors.Is(err, exchange.ErrNoBlob)) && len(tagsOf(&b)) == 0 {
+		return &refusal{code: "NoSuchTagSet", as: wire.CodeBlobNotFound, detail: "the bucket has no tags"}
+	}
 	if err != nil {
 		return err
 	}
 	return x.writeXML(http.StatusOK, document.Tagging{Tags: tagsOf(&b)})
 }
 
-// putTagging replaces an object's tags.
+// putTagging replaces the tags of an object or a bucket.
 func (s *Server) putTagging(x *call) error {
 	body, err := x.readDocument(mostTagging)
 	if err != nil {
 		return err
 	}
-	tags, err := documentTags(body)
+	most, status := mostTags, http.StatusOK
+	if x.level == bucketLevel {
+		most, status = mostOfBucket, http.StatusNoContent
+	}
+	tags, err := documentTags(body, most)
 	if err != nil {
 		return err
 	}
 	if err := s.tag(x, tags); err != nil {
 		return err
 	}
-	return x.writeEmpty(http.StatusOK)
+	return x.writeEmpty(status)
 }
 
-// deleteTagging removes an object's tags.
+// deleteTagging removes the tags of an object or a bucket.
 func (s *Server) deleteTagging(x *call) error {
 	if err := s.tag(x, ""); err != nil {
 		return err
@@ -142,10 +151,15 @@ func (s *Server) deleteTagging(x *call) error {
 	return x.writeEmpty(http.StatusNoContent)
 }
 
-// tag replaces an object's tags, and leaves its date and its expiry as they are. Like every write,
-// it makes the caller's group the owner.
+// tag replaces the tags of an object or a bucket, and leaves its date and its expiry as they are.
+// Like every write, it makes the caller's group the owner.
 func (s *Server) tag(x *call, tags string) error {
-	name := blob.Place(x.account, x.key)
+	name := x.place()
+	if x.level == bucketLevel {
+		if err := s.recordBucket(x); err != nil {
+			return err
+		}
+	}
 	o := blob.CopyOptions{From: name, To: name, KeepDate: true, Owner: x.Owner(), Permit: x.Recheck}
 	o.Restate = func(source metastore.Blob, copied *metastore.Blob) (err error) {
 		copied.Expires = source.Expires

@@ -11,7 +11,9 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/blob"
 	"sluice/internal/testenv"
+	"sluice/metastore"
 )
 
 // tagged returns a document with tags: keys, each with its value.
@@ -95,6 +97,42 @@ func TestTags(t *testing.T) {
 	for method, body := range map[string]string{"GET": "", "PUT": tagged("a", "b"), "DELETE": ""} {
 		s.refused(t, 404, "NoSuchKey", method, "/bucket/none?tagging", body)
 	}
+}
+
+// TestTagsOfBuckets: a bucket keeps up to 50 tags while it exists, also one that was not created.
+func TestTagsOfBuckets(t *testing.T) {
+	s := newService(t)
+	var fifty []string
+	for i := range 50 {
+		fifty = append(fifty, fmt.Sprintf("key%02d", i), "value")
+	}
+	s.want(t, 200, "PUT", "/created", "")
+	s.want(t, 200, "PUT", "/used/a", "x")
+	testenv.OK(t, s.database.SetAlias(t.Context(), metastore.Alias{Name: "photos", Account: "aliased"}))
+	aliases := testenv.Must(blob.LoadAliases(t.Context(), s.database))(t)
+	s = start(t, setup{database: s.database, config: func(c *Config) { c.Aliases = aliases }})
+	for _, path := range []string{"/created", "/used", "/photos"} {
+		s.refused(t, 404, "NoSuchTagSet", "GET", path+"?tagging", "")
+		s.want(t, 204, "DELETE", path+"?tagging", "")
+		s.want(t, 204, "PUT", path+"?tagging", tagged(fifty...))
+		body := s.want(t, 200, "GET", path+"?tagging", "").body
+		testenv.Equal(t, strings.Count(body, "<Value>value</Value>"), 50, "the tags of %s", path)
+		s.refused(t, 400, "InvalidTag", "PUT", path+"?tagging", tagged(append(fifty, "more", "value")...))
+		s.want(t, 204, "PUT", path+"?tagging", tagged("a", "b"))
+		if body := s.want(t, 200, "GET", path+"?tagging", "").body; !strings.Contains(body, "<TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet>") {
+			t.Errorf("%s has %s", path, body)
+		}
+	}
+	testenv.Equal(t, decodedAs[sentPage](t, s.want(t, 200, "GET", "/created?list-type=2", "").body).KeyCount, 0, "objects of a bucket with tags")
+	s.want(t, 204, "DELETE", "/created?tagging", "")
+	s.refused(t, 404, "NoSuchTagSet", "GET", "/created?tagging", "")
+	s.want(t, 204, "DELETE", "/used/a", "")
+	s.want(t, 204, "DELETE", "/used", "")
+	for method, body := range map[string]string{"GET": "", "PUT": tagged("a", "b"), "DELETE": ""} {
+		s.refused(t, 404, "NoSuchBucket", method, "/used?tagging", body)
+	}
+	s.want(t, 200, "PUT", "/used", "")
+	s.refused(t, 404, "NoSuchTagSet", "GET", "/used?tagging", "")
 }
 
 // TestTagsOfForms: a form has a document with tags.
