@@ -122,7 +122,7 @@ func (e *environment) openStore(ctx context.Context, l storage.Location) (*stora
 	return s, commitFirst(ctx, s)
 }
 
-// commitFirst stores an empty blob, of which a list's names are copies.
+// commitFirst stores an empty blob. A list's names are copies of it.
 func commitFirst(ctx context.Context, s *storage.Stores) error {
 	_, err := s.Meta.CommitBlob(ctx, metastore.Blob{Account: listAccount, Name: firstName, Content: metastore.ContentID{1}, ContentType: "text/plain"}, nil, nil)
 	return err
