@@ -13,11 +13,11 @@ import (
 // A blob has a CRC-64/NVME, and keeps the checksum by another algorithm that its writer has stated:
 // in the property with the name of that algorithm's header field, as S3 writes it.
 
-// fieldUploadChecksum is the property of an upload that has the algorithm and the type of its
-// checksums, with a space between them.
+// fieldUploadChecksum is an upload's property with the algorithm and the type that its checksums
+// have, and a space between them.
 const fieldUploadChecksum = "X-Amz-Checksum-Algorithm"
 
-// fieldOf returns the name of an algorithm's header field.
+// fieldOf names an algorithm's header field.
 func fieldOf(a checksums.Algorithm) string { return http.CanonicalHeaderKey(a.Header()) }
 
 // keptChecksum returns the checksum that a blob keeps besides its CRC-64/NVME, or none.
@@ -30,7 +30,7 @@ func keptChecksum(b *metastore.Blob) (checksums.Algorithm, string) {
 	return "", ""
 }
 
-// keeping returns the metadata of a blob that keeps this checksum. Nodes of earlier versions send
+// keeping returns a blob's metadata with the checksum that it keeps. Nodes of earlier versions send
 // properties as header fields, so while one runs nothing is kept.
 func (s *Server) keeping(metadata string, a checksums.Algorithm, text string) string {
 	m := headers.Metadata(metadata).WithProperty(fieldUploadChecksum, "")

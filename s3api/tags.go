@@ -111,7 +111,7 @@ func documentTags(text []byte, most int) (string, error) {
 	return storedTags(tags, most)
 }
 
-// getTagging returns the tags of an object, or of a bucket, which has them in its record.
+// getTagging returns an object's tags, or a bucket's, which are in its record.
 func (s *Server) getTagging(x *call) error {
 	b, err := s.lookUp(x)
 	if x.level == bucketLevel && (err == nil || errors.Is(err, exchange.ErrNoBlob)) && len(tagsOf(&b)) == 0 {
@@ -123,7 +123,7 @@ func (s *Server) getTagging(x *call) error {
 	return x.writeXML(http.StatusOK, document.Tagging{Tags: tagsOf(&b)})
 }
 
-// putTagging replaces the tags of an object or a bucket.
+// putTagging replaces an object's or a bucket's tags.
 func (s *Server) putTagging(x *call) error {
 	body, err := x.readDocument(mostTagging)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Server) putTagging(x *call) error {
 	return x.writeEmpty(status)
 }
 
-// deleteTagging removes the tags of an object or a bucket.
+// deleteTagging removes an object's or a bucket's tags.
 func (s *Server) deleteTagging(x *call) error {
 	if err := s.tag(x, ""); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (s *Server) deleteTagging(x *call) error {
 	return x.writeEmpty(http.StatusNoContent)
 }
 
-// tag replaces the tags of an object or a bucket, and leaves its date and its expiry as they are.
-// Like every write, it makes the caller's group the owner.
+// tag replaces an object's or a bucket's tags, and leaves its date and its expiry as they are. Like
+// every write, it makes the caller's group the owner.
 func (s *Server) tag(x *call, tags string) error {
 	name := x.place()
 	if x.level == bucketLevel {
@@ -175,7 +175,7 @@ func (s *Server) tag(x *call, tags string) error {
 	return err
 }
 
-// setTagCount sets the number of a blob's tags, if it has any.
+// setTagCount sets how many tags a blob has, if it has any.
 func (x *call) setTagCount(b *metastore.Blob) {
 	if n := len(tagsOf(b)); n > 0 {
 		x.Fields.Set(fieldTaggingCount, strconv.Itoa(n))

@@ -165,7 +165,7 @@ const (
 	FullObject Type = "FULL_OBJECT" // computed over the whole content
 )
 
-// TypeOf returns the type of an object's checksum, which S3 writes in this form.
+// TypeOf returns an object's type of checksum, by the form in which S3 writes it.
 func TypeOf(text string) Type {
 	if strings.Contains(text, "-") {
 		return Composite

@@ -10,7 +10,7 @@ import (
 	"sluice/checksum"
 )
 
-// Final is the checksum of an object in parts, as the request that completes it states it.
+// Final is an object's checksum, as the request that completes its upload states it.
 type Final struct {
 	Algorithm Algorithm
 	Type      Type

@@ -162,7 +162,7 @@ func writeEntries(b *bytes.Buffer, kind string, contents []Object, prefixes []Co
 	}
 }
 
-// nameIn returns a name in the encoding of a listing.
+// nameIn returns a name in a listing's encoding.
 func nameIn(name Name, encoding string) string {
 	if encoding == EncodingURL {
 		return string(inURL(name))

@@ -24,7 +24,7 @@ type setting struct {
 
 func (s setting) document() any { return s }
 
-// Encryption returns the document of a bucket that encrypts every object.
+// Encryption returns the document for buckets that encrypt every object.
 func Encryption(algorithm string) Response {
 	return setting{
 		XMLName: xml.Name{Space: namespace, Local: "ServerSideEncryptionConfiguration"},

@@ -60,7 +60,7 @@ func (c condition) holds(value string) bool {
 	return true
 }
 
-// anySize is the largest size of a file without a condition for it.
+// anySize is the largest size that a file without a condition has.
 const anySize = 1<<63 - 1
 
 // parsePolicy reads a policy in base64. The error wraps ErrPolicy.
