@@ -15,21 +15,37 @@ const amzPrefix = "X-Amz-"
 // signatureFields are the parameters with a presigned URL's signature. Package sigv4 reads them.
 var signatureFields = []string{"Algorithm", "Credential", "Date", "Expires", "Security-Token", "Signature", "Signedheaders"}
 
-// knownFields are the fields of requests that begin with X-Amz-, by the rest of their names, and
-// whether a field without a value is an error, because without the field the request would do more.
-// Those of the second group ask for nothing that differs here. Any other field is refused.
-var knownFields = map[string]bool{
-	"Acl": false, "Checksum-Algorithm": false, "Checksum-Mode": false, "Checksum-Type": false, "Content-Sha256": false,
-	"Copy-Source": true, "Copy-Source-If-Match": true, "Copy-Source-If-None-Match": true, "Copy-Source-If-Modified-Since": true,
-	"Copy-Source-If-Unmodified-Since": true, "Copy-Source-Range": true, "Decoded-Content-Length": true, "Expected-Bucket-Owner": true,
-	"If-Match-Initiated-Time": true, "If-Match-Last-Modified-Time": true, "If-Match-Size": true, "Max-Parts": false, "Metadata-Directive": true,
-	"Mp-Object-Size": true, "Object-Attributes": true, "Part-Number-Marker": false, "Sdk-Checksum-Algorithm": false,
-	"Source-Expected-Bucket-Owner": true, "Storage-Class": false, "Tagging": false, "Tagging-Directive": true, "Trailer": false,
+// listFields are the fields that are lists, and so may occur more than once.
+var listFields = []string{"Object-Attributes", "Optional-Object-Attributes", "Trailer"}
 
-	"Bypass-Governance-Retention": false, "Cf-Id": false, "Id-2": false, "Mfa": false, "Object-Annotation-Directive": false, "Object-Ownership": false,
-	"Optional-Object-Attributes": false, "Region-Set": false, "Request-Id": false, "Request-Payer": false, "Server-Side-Encryption": false, "Te": false,
-	"User-Agent": false,
+// knownFields are the fields of requests that begin with X-Amz-, by the rest of their names, and
+// what their group demands. Any other field is refused.
+var knownFields = map[string]demand{
+	"Acl": optional, "Checksum-Algorithm": optional, "Checksum-Mode": optional, "Checksum-Type": optional, "Content-Sha256": optional,
+	"Max-Parts": optional, "Metadata-Directive": valued, "Object-Attributes": valued, "Part-Number-Marker": optional, "Sdk-Checksum-Algorithm": optional,
+	"Decoded-Content-Length": valued, "Expected-Bucket-Owner": valued, "Storage-Class": optional, "Tagging": optional, "Tagging-Directive": valued, "Trailer": optional,
+
+	"Copy-Source": ofCopies, "Copy-Source-If-Match": ofCopies, "Copy-Source-If-None-Match": ofCopies, "Copy-Source-If-Modified-Since": ofCopies,
+	"Copy-Source-If-Unmodified-Since": ofCopies, "Copy-Source-Range": "UploadPartCopy", "Source-Expected-Bucket-Owner": ofCopies,
+	"If-Match-Initiated-Time": "AbortMultipartUpload", "If-Match-Last-Modified-Time": "DeleteObject", "If-Match-Size": "DeleteObject",
+	"Mp-Object-Size": "CompleteMultipartUpload",
+
+	// They ask for nothing that differs here.
+	"Bypass-Governance-Retention": optional, "Cf-Id": optional, "Id-2": optional, "Mfa": optional, "Object-Annotation-Directive": optional,
+	"Object-Ownership": optional, "Optional-Object-Attributes": optional, "Region-Set": optional, "Request-Id": optional, "Request-Payer": optional,
+	"Server-Side-Encryption": optional, "Te": optional, "User-Agent": optional,
 }
+
+// demand is what a known field demands. Without all fields but the optional ones, the request would
+// do more: they must have a value, and those that bound or condition one operation must not be sent
+// with another, which would ignore them.
+type demand string
+
+const (
+	optional demand = ""
+	valued   demand = "*"
+	ofCopies demand = "CopyObject UploadPartCopy" // or other names of operations
+)
 
 // fieldsOf returns a request's header with the fields X-Amz-... that its query has, as presigned
 // URLs do. It is the only place that reads them. A field that the header and the query state
@@ -72,17 +88,19 @@ func amzName(name string) (string, bool) {
 	return amzPrefix + http.CanonicalHeaderKey(name)[len(amzPrefix):], true
 }
 
-// checkField refuses a field that asks for what this interface does not have.
+// checkField refuses a field that asks for what this interface does not have, or for two things.
 func checkField(name string, values []string) error {
 	short, ours := strings.CutPrefix(name, amzPrefix)
 	if !ours || strings.HasPrefix(name, metaPrefix) || slices.Contains(signatureFields, short) {
 		return nil
 	}
 	value := strings.Join(values, ",")
-	needsValue, isKnown := knownFields[short]
+	needs, isKnown := knownFields[short]
 	switch {
-	case value == "" && needsValue:
+	case value == "" && needs != optional:
 		return fieldError(name, "must have a value")
+	case slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) && !slices.Contains(listFields, short):
+		return fieldError(name, "is stated twice, with different values")
 	case isKnown, strings.HasPrefix(short, "Checksum-"): // package checksums refuses those that it does not know
 		return nil
 	case value == "", strings.EqualFold(value, "false"), strings.EqualFold(value, "off"):
@@ -92,6 +110,17 @@ func checkField(name string, values []string) error {
 		return noAccessList("access for others than the owner cannot be granted")
 	}
 	return refuseWith("InvalidRequest", wire.CodeBadHeader, "the header %.100q asks for something that is not supported", strings.ToLower(name))
+}
+
+// checkFieldsOf refuses the fields that an operation would ignore, and that it must not.
+func checkFieldsOf(header http.Header, op *operation) error {
+	for name := range header {
+		short, ours := strings.CutPrefix(name, amzPrefix)
+		if needs := knownFields[short]; ours && needs != optional && needs != valued && !slices.Contains(strings.Fields(string(needs)), op.name) {
+			return fieldError(name, "has no meaning for "+op.name)
+		}
+	}
+	return nil
 }
 
 // fieldError returns an error about a field. It is logged, so it does not have a name that a writer

@@ -79,6 +79,41 @@ func TestFieldsInTheQuery(t *testing.T) {
 	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/copy", "").body, "content", "a copy")
 }
 
+// TestFieldsOfOneOperation: a field that bounds or conditions one operation is not ignored by
+// another, and a field has one value.
+func TestFieldsOfOneOperation(t *testing.T) {
+	s := newService(t)
+	s.want(t, 200, "PUT", "/bucket/key", "old")
+	upload := "/bucket/parts?partNumber=1&uploadId=" + s.begin(t, "/bucket/parts")
+	for _, test := range []struct{ method, path, field, value string }{
+		{"PUT", "/bucket/key", "x-amz-if-match-size", "4"},
+		{"PUT", "/bucket/key", "x-amz-if-match-last-modified-time", "Mon, 02 Jan 2006 15:04:05 GMT"},
+		{"PUT", "/bucket/key", "x-amz-copy-source-if-match", "*"},
+		{"PUT", "/bucket/key", "x-amz-source-expected-bucket-owner", "bucket"},
+		{"PUT", "/bucket/key", "x-amz-mp-object-size", "4"},
+		{"PUT", upload, "x-amz-copy-source-range", "bytes=0-1"},
+		{"DELETE", "/bucket/key", "x-amz-copy-source", "bucket/key"},
+		{"DELETE", "/bucket/key", "x-amz-if-match-initiated-time", "Mon, 02 Jan 2006 15:04:05 GMT"},
+		{"POST", "/bucket/key?uploads", "x-amz-copy-source", "bucket/key"},
+	} {
+		s.refused(t, 400, "InvalidArgument", test.method, test.path, "replaced", test.field, test.value)
+		s.refused(t, 400, "InvalidArgument", test.method, inQuery(test.path, test.field, test.value), "replaced")
+	}
+	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/copy", "", "x-amz-copy-source", "bucket/key", "x-amz-copy-source-range", "bytes=0-1")
+	for field, values := range map[string][2]string{
+		"X-Amz-Acl": {"private", "public-read"}, "X-Amz-Copy-Source": {"bucket/key", "bucket/other"}, "X-Amz-Expected-Bucket-Owner": {"bucket", "other"},
+		"X-Amz-Storage-Class": {"STANDARD", "COLD"}, "X-Amz-Tagging": {"a=b", "c=d"}, "X-Amz-Metadata-Directive": {"COPY", "REPLACE"},
+	} {
+		r := testenv.Must(http.NewRequestWithContext(t.Context(), "PUT", s.url+"/bucket/key", strings.NewReader("replaced")))(t)
+		r.Header[field] = values[:]
+		wantError(t, send(t, r), 400, "InvalidArgument")
+	}
+	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/key", "").body, "old", "the object")
+	r := testenv.Must(http.NewRequestWithContext(t.Context(), "GET", s.url+"/bucket/key?attributes", http.NoBody))(t)
+	r.Header["X-Amz-Object-Attributes"] = []string{"ETag", "ObjectSize"}
+	testenv.Equal(t, send(t, r).StatusCode, 200, "a field that is a list")
+}
+
 // TestFieldsOfTheModel: each field of Amazon's SDK that is not known is refused by the header and
 // in the query.
 func TestFieldsOfTheModel(t *testing.T) {

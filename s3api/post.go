@@ -36,6 +36,9 @@ func (s *Server) postObject(x *call) error {
 		return err
 	}
 	header, err := fieldsOf(upload.Header, nil)
+	if err == nil {
+		err = checkFieldsOf(header, x.op)
+	}
 	if err != nil {
 		return err
 	}

@@ -93,8 +93,8 @@ func (s *Server) parse(x *call) (err error) {
 		return err
 	}
 	x.Pattern = x.op.pattern(x.target)
-	if x.level != objectLevel {
-		return nil
+	if err = checkFieldsOf(x.header, x.op); err != nil || x.level != objectLevel {
+		return err
 	}
 	return checkKey(x.key)
 }
