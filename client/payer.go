@@ -29,7 +29,7 @@ var (
 
 	// ErrUnproven is returned if the service says that more was withdrawn from the channel on the
 	// chain than the payer knows, and no signature proves it. Nothing was signed above that.
-	ErrUnproven = errors.New("what was withdrawn is not proven by a signature")
+	ErrUnproven = errors.New("the withdrawn amount is not proven by a signature")
 
 	// ErrOtherChannel is returned if the options name another channel than the state's.
 	// CloseChannel forgets that.

@@ -20,7 +20,7 @@ func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayme
 	}
 	if err != nil || stored.Amount < m.Amount {
 		if ch, err := p.present(ctx, s, s.Channel.ID); err == nil && ch.Settled >= m.Amount {
-			return Session{}, fmt.Errorf("client: %w: the chain shows that %d were withdrawn, and no session has what that paid for: %w", ErrNotDelivered, ch.Settled, e)
+			return Session{}, fmt.Errorf("client: %w: the chain shows that %d were withdrawn, and no session has the chunksets that it paid for: %w", ErrNotDelivered, ch.Settled, e)
 		}
 	}
 	if err != nil {

@@ -47,10 +47,10 @@ func TestPendingPurchaseOfAServiceThatWasSetBack(t *testing.T) {
 		withdrawn uint64
 		want      error
 	}{
-		"the channel is known":            {true, 0, nil},
-		"the channel is lost":             {false, 0, nil},
-		"the chain shows what was bought": {true, 3, nil},
-		"the chain shows the purchase":    {true, 6, client.ErrNotDelivered},
+		"the channel is known":              {true, 0, nil},
+		"the channel is lost":               {false, 0, nil},
+		"the chain shows the amount bought": {true, 3, nil},
+		"the chain shows the purchase":      {true, 6, client.ErrNotDelivered},
 	} {
 		runInBubble(t, name, func(t *testing.T) {
 			s := newChainService(t)
@@ -73,7 +73,7 @@ func TestPendingPurchaseOfAServiceThatWasSetBack(t *testing.T) {
 			_, err := p.Ensure(t.Context(), 2)
 			testenv.Is(t, err, test.want, "after the setback")
 			if test.want != nil {
-				testenv.Equal(t, testenv.Must(p.WriteOff(t.Context()))(t), 3, "what was lost")
+				testenv.Equal(t, testenv.Must(p.WriteOff(t.Context()))(t), 3, "the amount lost")
 				_, err = p.Ensure(t.Context(), 2)
 			}
 			testenv.OK(t, err)
@@ -92,7 +92,7 @@ func TestWithdrawalsWithoutAProof(t *testing.T) {
 			p := s.pay(dir, func(o *client.PayerOptions) { o.Withdrawn = seen })
 			_, err := p.Ensure(t.Context(), 1)
 			checkMessage(t, err, client.ErrUnproven, "890 were withdrawn", "PayerOptions.Withdrawn")
-			testenv.Equal(t, len(s.sent), 0, "what was sent")
+			testenv.Equal(t, len(s.sent), 0, "the number of payments sent")
 		}
 		testenv.Is(t, testenv.Error(s.pay(dir, func(o *client.PayerOptions) { o.Withdrawn, o.MaxSpend = 890, 892 }).Ensure(t.Context(), 1)), client.ErrBudget, "beyond MaxSpend")
 		p := s.pay(dir, func(o *client.PayerOptions) { o.Withdrawn = 890 })

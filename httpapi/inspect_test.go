@@ -65,6 +65,10 @@ func TestLocalLists(t *testing.T) {
 		t.Errorf("channels %v, want %v", channels, want)
 	}
 
+	if page := decode[wire.ChannelPage](t, s, "/v1/channels?limit=1&after=channels"); len(page.Channels) != 1 || page.Channels[0].ChannelID != "channelsecond" {
+		t.Errorf("the channel with an id that begins with channels: %+v", page)
+	}
+
 	ledger := decode[wire.Ledger](t, s, "/v1/channels/channelfirst/ledger?limit=1")
 	if len(ledger.Sales) != 1 || ledger.Sales[0].SequenceNumber != "2" || ledger.Sales[0].Chunksets != 1 || ledger.Next == "" || ledger.Channel.Credit != "0" {
 		t.Errorf("the first page of the ledger is %+v", ledger)

@@ -35,7 +35,7 @@ func newMarked(t *testing.T) string {
 	return data
 }
 
-// checkMarked reads what newMarked has created.
+// checkMarked reads everything that newMarked has created.
 func checkMarked(t *testing.T, s *storage.Stores, after string) {
 	t.Helper()
 	blobs := blob.New(s.Meta, s.Bytes, blob.Options{})
@@ -58,7 +58,7 @@ func checkMarked(t *testing.T, s *storage.Stores, after string) {
 }
 
 // TestFolderMarkersSurvive: the folders' markers and the records of buckets, which only S3's
-// interface sees, are in backups, in clones and in what a check reads, as the blobs are.
+// interface sees, are in backups and clones, and are read by a check, as the blobs are.
 func TestFolderMarkersSurvive(t *testing.T) {
 	t.Parallel()
 	data := newMarked(t)

@@ -369,7 +369,7 @@ func (r *Returns) read(name string) ([]*pendingReturn, error) {
 		err = errors.New("the content does not have the checksum in its name")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the file is damaged; move it out of the folder to start without it, and what it has is not returned to its payers: %w", err)
+		return nil, fmt.Errorf("the file is damaged; move it out of the folder to start without it, and its charges are not returned to their payers: %w", err)
 	}
 	return list, nil
 }

@@ -13,7 +13,7 @@ type getCommand struct {
 	Target  string                 `arg:"" name:"file" default:"." words:"" help:"File, folder, or - for standard output. Default: the current folder."`
 
 	Recursive bool `short:"r" env:"-" help:"Read all blobs below the prefix into a folder. It is created if needed. Of several, each keeps its own name, too."`
-	DryRun    bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
+	DryRun    bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
 
 	serverFlags
 	outputFlags

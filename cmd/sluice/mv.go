@@ -16,7 +16,7 @@ type mvCommand struct {
 	Target remoteOperand `arg:"" name:"target" help:"The same, on the same server. What ends in / keeps the name of the source."`
 
 	Recursive bool `short:"r" env:"-" help:"Move all blobs below the prefix."`
-	DryRun    bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
+	DryRun    bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
 
 	serverFlags
 	outputFlags

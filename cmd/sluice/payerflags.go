@@ -23,7 +23,7 @@ type payerFlags struct {
 	Channel          string  `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`
 	PaymentChannelID uint64  `name:"payment-channel-id" env:"-" placeholder:"NUMBER" help:"Number of a channel that the account has opened on the chain, to make it known to a server that collects there. Required for the first payment to one, unless --channel is used."`
 
-	Withdrawn uint64 `env:"-" placeholder:"AMOUNT" help:"Amount that was withdrawn from the channel on the chain, as you have seen it there, if the state file does not know it: what the server says of it is not believed."`
+	Withdrawn uint64 `env:"-" placeholder:"AMOUNT" help:"Amount that was withdrawn from the channel on the chain, as you have seen it there, if the state file does not know it: the server is not believed without a signature."`
 
 	ownPayer
 }

@@ -12,7 +12,7 @@ type putCommand struct {
 	Target  remoteOperand   `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ to keep the names of the files."`
 
 	Recursive bool `short:"r" env:"-" help:"Store the files of a folder and of the folders in it, named by their paths below it. Of several, each keeps its own name, too."`
-	DryRun    bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
+	DryRun    bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
 
 	serverFlags
 	outputFlags

@@ -23,7 +23,7 @@ type rmCommand struct {
 
 	Recursive bool `short:"r" env:"-" help:"Delete all blobs below the prefix. The command asks before."`
 	Yes       bool `short:"y" env:"-" help:"Do not ask."`
-	DryRun    bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
+	DryRun    bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
 
 	serverFlags
 	outputFlags

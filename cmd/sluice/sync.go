@@ -17,7 +17,7 @@ type syncCommand struct {
 	Target localOrRemote `arg:"" name:"target" help:"The same."`
 
 	Delete bool `env:"-" help:"Delete from the target what the source does not have."`
-	DryRun bool `short:"n" env:"-" help:"Print what would be done, and do nothing."`
+	DryRun bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
 	Force  bool `env:"-" help:"Delete also if the source is empty, or if some of it could not be listed or copied."`
 
 	TrackRenames bool `env:"-" help:"Rename or copy in the target what it has under another name, in place of transferring it."`

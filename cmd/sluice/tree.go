@@ -60,7 +60,7 @@ func (c *treeCommand) Run(ctx context.Context, console *console) error {
 	}
 	remark := fmt.Sprintf("%s, %s, %s", counted(t.folders, "folder"), counted(t.blobs, "blob"), units.Bytes(t.bytes))
 	if t.cut {
-		remark += fmt.Sprintf(", and what is below level %d", c.Level)
+		remark += fmt.Sprintf(", and more below level %d", c.Level)
 	}
 	return c.remark(console, remark)
 }

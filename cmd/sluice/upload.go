@@ -28,7 +28,7 @@ type writeFlags struct {
 	ContentDisposition string     `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Disposition."`
 	ContentLanguage    string     `env:"-" group:"Stored blobs:" placeholder:"VALUE" help:"Their Content-Language."`
 	Meta               metadata   `env:"-" group:"Stored blobs:" placeholder:"NAME=VALUE" help:"A header Blob-Meta-NAME of them. The flag may be repeated."`
-	CreateOnly         bool       `env:"-" group:"Stored blobs:" help:"Store only what does not exist: a blob that does is left as it is, and is an error unless it has the same content."`
+	CreateOnly         bool       `env:"-" group:"Stored blobs:" help:"Store only blobs that do not exist: one that does is left as it is, and is an error unless it has the same content."`
 	PartSize           partSize   `env:"-" group:"Stored blobs:" placeholder:"SIZE" help:"Size of the parts in which large files are sent, at most 5GiB. Default: 16MiB, more if there would be too many."`
 }
 

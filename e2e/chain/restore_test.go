@@ -132,9 +132,9 @@ func (p payers) publicClient(c *e2e.Channel) *reader {
 	}}
 }
 
-// TestPayersGoOnAfterARestore replaces a server that collects on a chain by what a backup has of
+// TestPayersGoOnAfterARestore replaces a server that collects on a chain by a restored backup of
 // it. The Go client, the command, also one that began after the backup, and the public client read
-// on with few requests. The chain, the server and the payers agree about what was paid, and nothing
+// on with few requests. The chain, the server and the payers agree about the amounts, and nothing
 // is paid twice.
 func TestPayersGoOnAfterARestore(t *testing.T) {
 	t.Parallel()

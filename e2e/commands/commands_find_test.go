@@ -65,7 +65,7 @@ func TestFindAndTree(t *testing.T) {
 		{"tree team", 0, whole, "2 folders, 7 blobs, 4.9 KiB\n"},
 		{"tree -q team/", 0, whole, ""},
 		{"tree -l team/dir", 0, "team/dir/\n├── [2.9 KiB]  c.jpg\n└── deep/\n    ├── [    0 B]  d.jpg\n    └── [    5 B]  e f\n", "1 folder, 3 blobs, 2.9 KiB\n"},
-		{"tree -L 1 team/dir/", 0, "team/dir/\n├── c.jpg\n└── deep/\n", "1 folder, 1 blob, 2.9 KiB, and what is below level 1\n"},
+		{"tree -L 1 team/dir/", 0, "team/dir/\n├── c.jpg\n└── deep/\n", "1 folder, 1 blob, 2.9 KiB, and more below level 1\n"},
 		{"tree nobody", 0, "", "there are no blobs in nobody/\n"},
 		{"tree team/none", 3, "", "sluice: there are no blobs below team/none/\n"},
 		{"tree team --level=-1", 2, "", "sluice: --level -1: must be at least 1\n"},

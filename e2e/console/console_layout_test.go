@@ -97,7 +97,7 @@ func TestConsoleDoesNotMove(t *testing.T) {
 	p.shifts("status without the server")
 	evaluate[bool](p, `(document.getElementById("main").prepend(Object.assign(document.createElement("p"), { textContent: "moves all" })), true)`)
 	if evaluate[bool](p, twoFrames); len(evaluate[[]string](p, "__shifts.splice(0)")) == 0 {
-		t.Error("what moves is not recorded, so the test shows nothing")
+		t.Error("a move is not recorded, so the test shows nothing")
 	}
 	if states := evaluate[int](p, `new Set(["", ":hover", ":focus-visible", "[aria-selected='true']"].map((state) => [...document.styleSheets].flatMap((s) => [...s.cssRules]).find((r) => r.selectorText === ".grid-body .grid-row" + state)?.cssText)).size`); states != 4 {
 		t.Errorf("a row has %d looks, want 4", states)

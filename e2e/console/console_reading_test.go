@@ -99,7 +99,7 @@ func TestConsoleCopiesDigests(t *testing.T) {
 	p.keepCopies()
 	p.press("Copy the SHA-256")
 	p.until("window.__copied")
-	testenv.Equal(t, evaluate[string](p, "window.__copied"), hex.EncodeToString(sum[:]), "what is copied")
+	testenv.Equal(t, evaluate[string](p, "window.__copied"), hex.EncodeToString(sum[:]), "the copied text")
 }
 
 // TestConsoleOffersOtherFolders checks that Move proposes neither the moved things nor their

@@ -117,7 +117,7 @@ func TestSDKInAPage(t *testing.T) {
 				t.Fatalf("%v\n%s", err, e2e.Tail(s.Log.String()))
 			}
 			const want = `{"color":"blue","deleted":2,"listed":["a b/ü.txt","parts"],"missing":"NoSuchKey","native":"a part","read":["from a page","a part"],"tags":true}`
-			testenv.Equal(t, string(e2e.AsJSON(t, got)), want, "what the page sees")
+			testenv.Equal(t, string(e2e.AsJSON(t, got)), want, "the page's results")
 		})
 	}
 }

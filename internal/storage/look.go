@@ -16,7 +16,7 @@ import (
 
 // ErrDamaged is returned by Open, OpenMeta, OpenEndpoint and OpenReader if the database's pages are
 // damaged, or its log before whole commits. The database is not changed.
-var ErrDamaged = errors.New("the database is damaged: restore a backup of the data folder, or see the runbook for what else can be done")
+var ErrDamaged = errors.New("the database is damaged: restore a backup of the data folder, or see the runbook for other ways")
 
 // maxPrinted is how many findings, or blobs, are named in an error or in the log.
 const maxPrinted = 10

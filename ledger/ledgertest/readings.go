@@ -256,7 +256,7 @@ func channelCorrected(p *probe) {
 	}
 	got := correct(10)
 	p.Must(got.Accepted == 40 && got.Settled == 10 && got.Collected == 10 && got.Elsewhere == 0 && got.Withdrawn == 10 && got.Stopped == "", "corrected: %+v", got)
-	p.Equal(p.getChannel("c").Expired, int64(30), "what is collected after a renewal")
+	p.Equal(p.getChannel("c").Expired, int64(30), "the amount that is collected after a renewal")
 	list := dbtest.Value(p.Store.Corrections(p.Ctx))
 	p.Must(len(list) == 1 && strings.HasSuffix(list[0], " channel c: withdrawn 10, not 890; settled 10, not 890; accepted 40, not 40"), "the corrections are %q", list)
 	correct(10)
