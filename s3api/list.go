@@ -68,12 +68,10 @@ func (s *Server) listObjects(x *call) error {
 	if err != nil {
 		return err
 	}
-	result := document.ListBucketResult{
-		Name: x.bucket, Prefix: document.Name(l.prefix), Marker: document.Name(l.after), MaxKeys: l.limit, Delimiter: document.Name(l.delimiter),
-		EncodingType: l.encoding, IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
+	return x.writePage(page, document.ListBucketResult{
+		Page: x.pageOf(l, page), Marker: document.Name(l.after),
 		NextMarker: document.Name(page.Next), // Amazon's is left out without a delimiter, and not by others
-	}
-	return x.writePage(page, result)
+	})
 }
 
 // listObjectsV2 serves version 2, which goes on after a token.
@@ -97,9 +95,8 @@ func (s *Server) listObjectsV2(x *call) error {
 		return err
 	}
 	return x.writePage(page, document.ListBucketResultV2{
-		Name: x.bucket, Prefix: document.Name(l.prefix), StartAfter: document.Name(start), ContinuationToken: token, NextContinuationToken: tokenOf(page.Next),
-		KeyCount: len(page.Blobs) + len(page.Prefixes), MaxKeys: l.limit, Delimiter: document.Name(l.delimiter), EncodingType: l.encoding,
-		IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
+		Page: x.pageOf(l, page), StartAfter: document.Name(start), ContinuationToken: token, NextContinuationToken: tokenOf(page.Next),
+		KeyCount: len(page.Blobs) + len(page.Prefixes),
 	})
 }
 
@@ -120,9 +117,7 @@ func (s *Server) listVersions(x *call) error {
 		return err
 	}
 	result := document.ListVersionsResult{
-		Name: x.bucket, Prefix: document.Name(l.prefix), KeyMarker: document.Name(l.after), VersionIDMarker: version, MaxKeys: l.limit,
-		Delimiter: document.Name(l.delimiter), EncodingType: l.encoding, IsTruncated: page.Next != "", NextKeyMarker: document.Name(page.Next),
-		Versions: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
+		Page: x.pageOf(l, page), KeyMarker: document.Name(l.after), VersionIDMarker: version, NextKeyMarker: document.Name(page.Next),
 	}
 	if result.IsTruncated {
 		result.NextVersionIDMarker = document.NullVersion
@@ -194,8 +189,16 @@ func (s *Server) groupLeft(x *call, l listing) (string, error) {
 	return group, nil
 }
 
+// pageOf returns the members that the listings of objects have in common.
+func (x *call) pageOf(l listing, page metastore.Page) document.Page {
+	return document.Page{
+		Name: x.bucket, Prefix: document.Name(l.prefix), MaxKeys: l.limit, Delimiter: document.Name(l.delimiter), EncodingType: l.encoding,
+		IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
+	}
+}
+
 // writePage sends a page, which costs its caller by its entries.
-func (x *call) writePage(page metastore.Page, result document.Response) error {
+func (x *call) writePage(page metastore.Page, result any) error {
 	x.SpendPage(len(page.Blobs) + len(page.Prefixes))
 	return x.writeXML(http.StatusOK, result)
 }

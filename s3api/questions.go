@@ -13,8 +13,8 @@ import (
 // Amazon has for a bucket without one ("Error responses" in the Amazon S3 API Reference).
 type question struct {
 	parameter, name string
-	missing         string            // the error's code, with status 404; "": there is a document
-	is              document.Response // the document with status 200
+	missing         string // the error's code, with status 404; "": there is a document
+	is              any    // the document with status 200
 }
 
 // asked are the questions of GET.

@@ -15,7 +15,7 @@ import (
 )
 
 // writeXML sends a document that must not be cached. A GET may be refused for want of memory.
-func (x *call) writeXML(status int, r document.Response) error {
+func (x *call) writeXML(status int, r any) error {
 	body := document.Encode(r)
 	if x.Request.Method == http.MethodGet {
 		if err := x.HoldReply(int64(cap(body))); err != nil {

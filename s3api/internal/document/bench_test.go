@@ -9,7 +9,7 @@ import (
 
 // BenchmarkPage writes a page of 1,000 keys, beside encoding/xml alone.
 func BenchmarkPage(b *testing.B) {
-	page := ListBucketResultV2{Name: "bucket", MaxKeys: 1000, KeyCount: 1000}
+	page := ListBucketResultV2{Page: Page{Name: "bucket", MaxKeys: 1000}, KeyCount: 1000}
 	for i := range 1000 {
 		page.Contents = append(page.Contents, Object{
 			Key: Name(fmt.Sprintf("names/%07d", i)), LastModified: Time{time.Unix(int64(i), 0)}, ETag: `"1000-0123456789abcdef"`, Size: 4096,

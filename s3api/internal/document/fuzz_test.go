@@ -54,11 +54,11 @@ func FuzzNames(f *testing.F) {
 		if !utf8.ValidString(name) {
 			return
 		}
-		plain, err := readBack(t, ListBucketResultV2{Contents: []Object{{Key: Name(name)}}})
+		plain, err := readBack(t, ListBucketResultV2{Page: Page{Contents: []Object{{Key: Name(name)}}}})
 		if heldAll := strings.IndexFunc(name, func(r rune) bool { return !held(r) }) < 0; heldAll != (err == nil) || heldAll && plain != name {
 			t.Errorf("%q was read as %q: %v", name, plain, err)
 		}
-		encoded, err := readBack(t, ListBucketResultV2{EncodingType: EncodingURL, Contents: []Object{{Key: Name(name)}}})
+		encoded, err := readBack(t, ListBucketResultV2{Page: Page{EncodingType: EncodingURL, Contents: []Object{{Key: Name(name)}}}})
 		testenv.OK(t, err)
 		if got, err := url.QueryUnescape(encoded); err != nil || got != name {
 			t.Errorf("%q was written as %q and read as %q: %v", name, encoded, got, err)
@@ -67,7 +67,7 @@ func FuzzNames(f *testing.F) {
 }
 
 // readBack returns a listing's key as a client reads it.
-func readBack(t *testing.T, r Response) (string, error) {
+func readBack(t *testing.T, r any) (string, error) {
 	t.Helper()
 	var read struct {
 		Contents []struct{ Key string }

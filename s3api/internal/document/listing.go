@@ -22,62 +22,54 @@ type Object struct {
 // CommonPrefix stands for the keys that begin with it.
 type CommonPrefix struct{ Prefix Name }
 
-// ListBucketResult is a page of ListObjects. Its names are as they are: with EncodingURL, Encode
-// writes them so.
-type ListBucketResult struct {
-	XMLName        xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListBucketResult"`
+// Page has what the listings of objects have in common. Its names are as they are: with
+// EncodingURL, Encode writes them so.
+type Page struct {
 	Name           string
 	Prefix         Name
-	Marker         Name
-	NextMarker     Name `xml:",omitempty"`
 	MaxKeys        int
 	Delimiter      Name   `xml:",omitempty"`
 	EncodingType   string `xml:",omitempty"` // empty or EncodingURL
 	IsTruncated    bool
-	Contents       []Object
-	CommonPrefixes []CommonPrefix
+	Contents       []Object       `xml:"-"`
+	CommonPrefixes []CommonPrefix `xml:"-"`
+}
+
+// encode writes the page's names, and others, in its encoding.
+func (p *Page) encode(names ...*Name) {
+	if p.EncodingType == EncodingURL {
+		encodeURL(append(names, &p.Prefix, &p.Delimiter)...)
+	}
+}
+
+func (p Page) writeEntries(b *bytes.Buffer) { p.writeAs("Contents", b) }
+
+// ListBucketResult is a page of ListObjects.
+type ListBucketResult struct {
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListBucketResult"`
+	Page
+	Marker     Name
+	NextMarker Name `xml:",omitempty"`
 }
 
 func (r ListBucketResult) document() any {
-	r.Contents, r.CommonPrefixes = nil, nil
-	if r.EncodingType == EncodingURL {
-		encodeURL(&r.Prefix, &r.Marker, &r.NextMarker, &r.Delimiter)
-	}
+	r.encode(&r.Marker, &r.NextMarker)
 	return r
 }
 
-func (r ListBucketResult) writeEntries(b *bytes.Buffer) {
-	writeEntries(b, "Contents", r.Contents, r.CommonPrefixes, r.EncodingType)
-}
-
-// ListBucketResultV2 is a page of ListObjectsV2. Its names are as they are: with EncodingURL,
-// Encode writes them so.
+// ListBucketResultV2 is a page of ListObjectsV2.
 type ListBucketResultV2 struct {
-	XMLName               xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListBucketResult"`
-	Name                  string
-	Prefix                Name
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListBucketResult"`
+	Page
 	StartAfter            Name   `xml:",omitempty"`
 	ContinuationToken     string `xml:",omitempty"`
 	NextContinuationToken string `xml:",omitempty"`
 	KeyCount              int    // of Contents and CommonPrefixes
-	MaxKeys               int
-	Delimiter             Name   `xml:",omitempty"`
-	EncodingType          string `xml:",omitempty"` // empty or EncodingURL
-	IsTruncated           bool
-	Contents              []Object
-	CommonPrefixes        []CommonPrefix
 }
 
 func (r ListBucketResultV2) document() any {
-	r.Contents, r.CommonPrefixes = nil, nil
-	if r.EncodingType == EncodingURL {
-		encodeURL(&r.Prefix, &r.StartAfter, &r.Delimiter)
-	}
+	r.encode(&r.StartAfter)
 	return r
-}
-
-func (r ListBucketResultV2) writeEntries(b *bytes.Buffer) {
-	writeEntries(b, "Contents", r.Contents, r.CommonPrefixes, r.EncodingType)
 }
 
 // NullVersion is the only version's id in a bucket that keeps none.
@@ -86,42 +78,31 @@ const NullVersion = "null"
 // kindVersion is the element of ListVersionsResult with an object.
 const kindVersion = "Version"
 
-// ListVersionsResult is a page of ListObjectVersions, in which each object has one version. Its
-// names are as they are: with EncodingURL, Encode writes them so.
+// ListVersionsResult is a page of ListObjectVersions, in which each object has one version.
 type ListVersionsResult struct {
-	XMLName             xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListVersionsResult"`
-	Name                string
-	Prefix              Name
+	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListVersionsResult"`
+	Page
 	KeyMarker           Name
 	VersionIDMarker     string `xml:"VersionIdMarker"`
 	NextKeyMarker       Name   `xml:",omitempty"`
 	NextVersionIDMarker string `xml:"NextVersionIdMarker,omitempty"`
-	MaxKeys             int
-	Delimiter           Name   `xml:",omitempty"`
-	EncodingType        string `xml:",omitempty"` // empty or EncodingURL
-	IsTruncated         bool
-	Versions            []Object
-	CommonPrefixes      []CommonPrefix
 }
 
 func (r ListVersionsResult) document() any {
-	r.Versions, r.CommonPrefixes = nil, nil
-	if r.EncodingType == EncodingURL {
-		encodeURL(&r.Prefix, &r.KeyMarker, &r.NextKeyMarker, &r.Delimiter)
-	}
+	r.encode(&r.KeyMarker, &r.NextKeyMarker)
 	return r
 }
 
-func (r ListVersionsResult) writeEntries(b *bytes.Buffer) {
-	writeEntries(b, kindVersion, r.Versions, r.CommonPrefixes, r.EncodingType)
-}
+func (r ListVersionsResult) writeEntries(b *bytes.Buffer) { r.writeAs(kindVersion, b) }
 
 // entrySize is about what an entry has, without its name.
 const entrySize = 300
 
-// writeEntries writes a page's entries as encoding/xml would write them. That takes three times as
-// long as everything else for a page, because it looks at each value by reflection.
-func writeEntries(b *bytes.Buffer, kind string, contents []Object, prefixes []CommonPrefix, encoding string) {
+// writeAs writes the entries as encoding/xml would write them, with objects in elements of a kind.
+// That takes three times as long as everything else for a page, because it looks at each value by
+// reflection.
+func (p *Page) writeAs(kind string, b *bytes.Buffer) {
+	contents, prefixes, encoding := p.Contents, p.CommonPrefixes, p.EncodingType
 	size := entrySize * (len(contents) + len(prefixes))
 	for i := range contents {
 		size += lengthIn(contents[i].Key, encoding)

@@ -114,7 +114,7 @@ func TestPageMemory(t *testing.T) {
 	for _, test := range []struct{ name, key, encoding string }{
 		{"plain", strings.Repeat("k", 1024), ""}, {"references", strings.Repeat(`"`, 1024), ""}, {"in URLs", strings.Repeat("ü", 512), EncodingURL},
 	} {
-		page := ListBucketResultV2{EncodingType: test.encoding}
+		page := ListBucketResultV2{Page: Page{EncodingType: test.encoding}}
 		for range 512 {
 			page.Contents = append(page.Contents, Object{Key: Name(test.key)})
 		}

@@ -14,21 +14,24 @@ import (
 // namespace is what S3 calls its elements by. Some clients leave it out.
 const namespace = "http://s3.amazonaws.com/doc/2006-03-01/"
 
-// Response is a document that Encode writes.
-type Response interface {
-	// document returns what encoding/xml is to write.
+// rewritten is a response that encoding/xml writes in another form.
+type rewritten interface {
 	document() any
 }
 
-// page is a Response with many entries, which it writes itself before the root's end.
+// page is a response with many entries, which it writes itself before the root's end.
 type page interface {
 	writeEntries(*bytes.Buffer)
 }
 
-// Encode returns a response's document.
-func Encode(r Response) []byte {
+// Encode returns a response's document. r is a response or Error of this package.
+func Encode(r any) []byte {
 	text := bytes.NewBufferString(xml.Header)
-	if err := xml.NewEncoder(text).Encode(r.document()); err != nil {
+	written := r
+	if other, ok := r.(rewritten); ok {
+		written = other.document()
+	}
+	if err := xml.NewEncoder(text).Encode(written); err != nil {
 		panic(fmt.Sprintf("document: %T cannot be written: %v", r, err)) // the types are closed
 	}
 	if p, ok := r.(page); ok {
@@ -85,8 +88,6 @@ type Error struct {
 	HostID    string `xml:"HostId,omitempty"`
 }
 
-func (r Error) document() any { return r }
-
 // ListAllMyBucketsResult is the list of buckets.
 type ListAllMyBucketsResult struct {
 	XMLName           xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListAllMyBucketsResult"`
@@ -118,15 +119,11 @@ type LocationConstraint struct {
 	Region  string   `xml:",chardata"`
 }
 
-func (r LocationConstraint) document() any { return r }
-
 // VersioningConfiguration is whether a bucket keeps versions. With an empty Status it never did.
 type VersioningConfiguration struct {
 	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ VersioningConfiguration"`
 	Status  string   `xml:",omitempty"` // Enabled or Suspended
 }
-
-func (r VersioningConfiguration) document() any { return r }
 
 // CopyObjectResult is what a copy has created.
 type CopyObjectResult struct {
@@ -135,8 +132,6 @@ type CopyObjectResult struct {
 	ETag         string
 	Checksums
 }
-
-func (r CopyObjectResult) document() any { return r }
 
 // DeleteResult is what a request that deletes keys has done.
 type DeleteResult struct {
@@ -158,8 +153,6 @@ type DeleteError struct {
 	Code      string
 	Message   string
 }
-
-func (r DeleteResult) document() any { return r }
 
 // GetObjectAttributesResponse has those attributes that were requested.
 type GetObjectAttributesResponse struct {
@@ -188,8 +181,6 @@ type ObjectPart struct {
 	Checksums
 }
 
-func (r GetObjectAttributesResponse) document() any { return r }
-
 // PostResponse is what a form's upload has created.
 type PostResponse struct {
 	XMLName  xml.Name `xml:"PostResponse"`
@@ -198,8 +189,6 @@ type PostResponse struct {
 	Key      Name
 	ETag     string
 }
-
-func (r PostResponse) document() any { return r }
 
 // AccessControlPolicy is the access list for what only its owner may use.
 type AccessControlPolicy struct {

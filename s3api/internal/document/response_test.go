@@ -22,7 +22,7 @@ func TestEncode(t *testing.T) {
 	size := int64(5)
 	for _, test := range []struct {
 		name string
-		r    Response
+		r    any
 		want string
 	}{
 		{"error", Error{Code: "NoSuchKey", Message: "There is no <key>.", Key: "a&b", Resource: "/b/a&b", RequestID: "1"},
@@ -32,20 +32,20 @@ func TestEncode(t *testing.T) {
 		{"buckets", ListAllMyBucketsResult{Owner: owner, Buckets: []Bucket{{"b", noon, ""}, {"c", noon, "us-east-1"}}, ContinuationToken: "t"},
 			`<ListAllMyBucketsResult ` + doc + `><Owner>` + ownerText + `</Owner><ContinuationToken>t</ContinuationToken><Buckets><Bucket><Name>b</Name><CreationDate>` + noonText + `</CreationDate></Bucket>` +
 				`<Bucket><Name>c</Name><CreationDate>` + noonText + `</CreationDate><BucketRegion>us-east-1</BucketRegion></Bucket></Buckets></ListAllMyBucketsResult>`},
-		{"empty page", ListBucketResult{Name: "b", MaxKeys: 1000},
-			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix></Prefix><Marker></Marker><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated></ListBucketResult>`},
-		{"page", ListBucketResult{Name: "b", Prefix: "p q", Marker: "m+", NextMarker: "n", MaxKeys: 1, Delimiter: "/", IsTruncated: true,
-			Contents: []Object{{Key: "p q/1", LastModified: noon, ETag: `"e"`, Size: 5, Owner: &owner, StorageClass: "STANDARD"}}},
-			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix>p q</Prefix><Marker>m+</Marker><NextMarker>n</NextMarker><MaxKeys>1</MaxKeys><Delimiter>/</Delimiter><IsTruncated>true</IsTruncated>` +
+		{"empty page", ListBucketResult{Page: Page{Name: "b", MaxKeys: 1000}},
+			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix></Prefix><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated><Marker></Marker></ListBucketResult>`},
+		{"page", ListBucketResult{Marker: "m+", NextMarker: "n", Page: Page{Name: "b", Prefix: "p q", MaxKeys: 1, Delimiter: "/", IsTruncated: true,
+			Contents: []Object{{Key: "p q/1", LastModified: noon, ETag: `"e"`, Size: 5, Owner: &owner, StorageClass: "STANDARD"}}}},
+			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix>p q</Prefix><MaxKeys>1</MaxKeys><Delimiter>/</Delimiter><IsTruncated>true</IsTruncated><Marker>m+</Marker><NextMarker>n</NextMarker>` +
 				`<Contents><Key>p q/1</Key><LastModified>` + noonText + `</LastModified><ETag>&#34;e&#34;</ETag><Size>5</Size><Owner>` + ownerText + `</Owner><StorageClass>STANDARD</StorageClass></Contents></ListBucketResult>`},
-		{"page with encoded names", ListBucketResult{Name: "b", Prefix: "p q", Marker: "m+", NextMarker: "ü", MaxKeys: 1, Delimiter: "|", EncodingType: EncodingURL,
-			CommonPrefixes: []CommonPrefix{{"p q/\x01|"}}},
-			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix>p%20q</Prefix><Marker>m%2B</Marker><NextMarker>%C3%BC</NextMarker><MaxKeys>1</MaxKeys><Delimiter>%7C</Delimiter><EncodingType>url</EncodingType>` +
-				`<IsTruncated>false</IsTruncated><CommonPrefixes><Prefix>p%20q/%01%7C</Prefix></CommonPrefixes></ListBucketResult>`},
-		{"page of version 2", ListBucketResultV2{Name: "b", StartAfter: "s t", ContinuationToken: "a+", NextContinuationToken: "b+", KeyCount: 2, MaxKeys: 2, Delimiter: "/", EncodingType: EncodingURL, IsTruncated: true,
-			Contents: []Object{{Key: "k%", LastModified: noon, ETag: "e", ChecksumAlgorithm: "CRC64NVME", ChecksumType: "FULL_OBJECT", StorageClass: "STANDARD"}}, CommonPrefixes: []CommonPrefix{{"l/"}}},
-			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix></Prefix><StartAfter>s%20t</StartAfter><ContinuationToken>a+</ContinuationToken><NextContinuationToken>b+</NextContinuationToken><KeyCount>2</KeyCount><MaxKeys>2</MaxKeys>` +
-				`<Delimiter>/</Delimiter><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated><Contents><Key>k%25</Key><LastModified>` + noonText + `</LastModified><ETag>e</ETag><ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>` +
+		{"page with encoded names", ListBucketResult{Marker: "m+", NextMarker: "ü", Page: Page{Name: "b", Prefix: "p q", MaxKeys: 1, Delimiter: "|", EncodingType: EncodingURL,
+			CommonPrefixes: []CommonPrefix{{"p q/\x01|"}}}},
+			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix>p%20q</Prefix><MaxKeys>1</MaxKeys><Delimiter>%7C</Delimiter><EncodingType>url</EncodingType>` +
+				`<IsTruncated>false</IsTruncated><Marker>m%2B</Marker><NextMarker>%C3%BC</NextMarker><CommonPrefixes><Prefix>p%20q/%01%7C</Prefix></CommonPrefixes></ListBucketResult>`},
+		{"page of version 2", ListBucketResultV2{StartAfter: "s t", ContinuationToken: "a+", NextContinuationToken: "b+", KeyCount: 2, Page: Page{Name: "b", MaxKeys: 2, Delimiter: "/", EncodingType: EncodingURL, IsTruncated: true,
+			Contents: []Object{{Key: "k%", LastModified: noon, ETag: "e", ChecksumAlgorithm: "CRC64NVME", ChecksumType: "FULL_OBJECT", StorageClass: "STANDARD"}}, CommonPrefixes: []CommonPrefix{{"l/"}}}},
+			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix></Prefix><MaxKeys>2</MaxKeys><Delimiter>/</Delimiter><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>` +
+				`<StartAfter>s%20t</StartAfter><ContinuationToken>a+</ContinuationToken><NextContinuationToken>b+</NextContinuationToken><KeyCount>2</KeyCount><Contents><Key>k%25</Key><LastModified>` + noonText + `</LastModified><ETag>e</ETag><ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>` +
 				`<ChecksumType>FULL_OBJECT</ChecksumType><Size>0</Size><StorageClass>STANDARD</StorageClass></Contents><CommonPrefixes><Prefix>l/</Prefix></CommonPrefixes></ListBucketResult>`},
 		{"location", LocationConstraint{Region: "eu-west-1"}, `<LocationConstraint ` + doc + `>eu-west-1</LocationConstraint>`},
 		{"first location", LocationConstraint{}, `<LocationConstraint ` + doc + `></LocationConstraint>`},
@@ -94,7 +94,7 @@ func TestEncode(t *testing.T) {
 // TestEncodeKeepsTheListing checks that encoding names for a response leaves the caller's as they
 // are.
 func TestEncodeKeepsTheListing(t *testing.T) {
-	r := ListBucketResult{EncodingType: EncodingURL, Prefix: " ", Contents: []Object{{Key: " "}}, CommonPrefixes: []CommonPrefix{{" "}}}
+	r := ListBucketResult{Page: Page{EncodingType: EncodingURL, Prefix: " ", Contents: []Object{{Key: " "}}, CommonPrefixes: []CommonPrefix{{" "}}}}
 	if first, second := string(Encode(r)), string(Encode(r)); first != second {
 		t.Errorf("first\n%s\nthen\n%s", first, second)
 	}
@@ -128,7 +128,7 @@ func TestNames(t *testing.T) {
 
 // TestEncodeIsLinear checks that the largest page has a size in proportion to its keys.
 func TestEncodeIsLinear(t *testing.T) {
-	r := ListBucketResultV2{Contents: make([]Object, 1000)}
+	r := ListBucketResultV2{Page: Page{Contents: make([]Object, 1000)}}
 	for i := range r.Contents {
 		r.Contents[i].Key = Name(strings.Repeat("\uffff", 341)) // 1,023 bytes
 	}

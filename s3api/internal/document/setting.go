@@ -7,7 +7,7 @@ import (
 
 // Setting returns a document with a bucket's setting: member, if it is not empty, is its
 // only element, and has the text.
-func Setting(root, member, text string) Response {
+func Setting(root, member, text string) any {
 	s := setting{XMLName: xml.Name{Space: namespace, Local: root}}
 	if member != "" {
 		var b bytes.Buffer
@@ -22,10 +22,8 @@ type setting struct {
 	Inner   string `xml:",innerxml"`
 }
 
-func (s setting) document() any { return s }
-
 // Encryption returns the document for buckets that encrypt every object.
-func Encryption(algorithm string) Response {
+func Encryption(algorithm string) any {
 	return setting{
 		XMLName: xml.Name{Space: namespace, Local: "ServerSideEncryptionConfiguration"},
 		Inner:   "<Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>" + algorithm + "</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>",

@@ -13,8 +13,6 @@ type InitiateMultipartUploadResult struct {
 	UploadID string `xml:"UploadId"`
 }
 
-func (r InitiateMultipartUploadResult) document() any { return r }
-
 // CopyPartResult is what a copy into a part has created.
 type CopyPartResult struct {
 	XMLName      xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CopyPartResult"`
@@ -22,8 +20,6 @@ type CopyPartResult struct {
 	ETag         string
 	Checksums
 }
-
-func (r CopyPartResult) document() any { return r }
 
 // CompleteMultipartUploadResult is the object that an upload has become.
 type CompleteMultipartUploadResult struct {
@@ -34,8 +30,6 @@ type CompleteMultipartUploadResult struct {
 	ETag     string
 	Checksums
 }
-
-func (r CompleteMultipartUploadResult) document() any { return r }
 
 // ListPartsResult is a page with an upload's parts.
 type ListPartsResult struct {
@@ -63,8 +57,6 @@ type Part struct {
 	Size         int64
 	Checksums
 }
-
-func (r ListPartsResult) document() any { return r }
 
 // ListMultipartUploadsResult is a page with open uploads. Its names are as they are: with
 // EncodingURL, Encode writes them so.
