@@ -20,9 +20,10 @@ var ErrNoBucket = errors.New("the bucket does not exist")
 // ErrBucketNotEmpty is returned by DeleteBucket if the bucket has blobs or markers.
 var ErrBucketNotEmpty = errors.New("the bucket is not empty")
 
-// Place returns where the blob with a key is stored: folder markers have an account of their own.
+// Place returns where the blob with a key is stored. Keys that end in "/" or have U+007F, which no
+// blob's name can be, have an account of their own.
 func Place(account, key string) metastore.BlobName {
-	if strings.HasSuffix(key, "/") {
+	if isMarker(key) {
 		account = metastore.MarkersOf(account)
 	}
 	return metastore.BlobName{Account: account, Name: key}
@@ -32,6 +33,8 @@ func Place(account, key string) metastore.BlobName {
 func RecordOf(account string) metastore.BlobName {
 	return metastore.BlobName{Account: metastore.MarkersOf(account), Name: bucketRecord}
 }
+
+func isMarker(key string) bool { return strings.HasSuffix(key, "/") || strings.Contains(key, "\x7f") }
 
 // ListKeys is List with the account's markers.
 func (s *Service) ListKeys(ctx context.Context, q metastore.ListQuery) (metastore.Page, error) {
@@ -57,7 +60,7 @@ func (s *Service) UploadsByKey(ctx context.Context, n NamedUploads) (UploadPage,
 	of := n
 	of.Account, of.Bytes = metastore.MarkersOf(n.Account), n.Bytes/4
 	n.Bytes -= of.Bytes
-	if strings.HasSuffix(n.AfterName, "/") {
+	if isMarker(n.AfterName) {
 		n.AfterID = "" // it is an upload of a marker
 	} else {
 		of.AfterID = ""

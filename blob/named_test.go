@@ -16,7 +16,7 @@ import (
 func TestUploadsByKey(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	random := rand.New(rand.NewPCG(3, 4))
-	pieces := []string{"a", "b", "/", "-", "é", "a/", "~"}
+	pieces := []string{"a", "b", "/", "-", "é", "a/", "~", "\x7f"}
 	var names []string
 	for range 40 {
 		name := "x"

@@ -7,8 +7,9 @@ import "strings"
 const markers = "~"
 
 // MarkersOf returns the account under which an account's folder markers are stored: the blobs with
-// names that end in "/", which only S3's interface has. There they count towards quotas and
-// are copied, backed up and checked like all blobs, but no list of that account has them.
+// names that end in "/" or have U+007F, which only S3's interface has. There they count towards
+// quotas and are copied, backed up and checked like all blobs, but no list of that account has
+// them.
 func MarkersOf(account string) string { return markers + account }
 
 // AccountOfMarkers returns the account for which MarkersOf returns this one, if there is one.

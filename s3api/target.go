@@ -95,7 +95,7 @@ func (t target) pattern() string {
 	}
 }
 
-// checkKey returns an error for a key that neither a blob nor a folder's marker can have.
+// checkKey returns an error for a key that neither a blob nor a marker can have (see blob.Place).
 func checkKey(key string) error {
 	if len(utf16.Encode([]rune(key))) > blob.MaxNameLength {
 		return refuseWith("KeyTooLongError", wire.CodeBadName, "a key has at most %d characters", blob.MaxNameLength)
@@ -103,7 +103,7 @@ func checkKey(key string) error {
 	if folder, ok := strings.CutSuffix(key, "/"); ok {
 		key = folder + "-" // a blob's name cannot end in a slash
 	}
-	return blob.CheckName(key)
+	return blob.CheckName(strings.ReplaceAll(key, "\x7f", "-"))
 }
 
 // query is a request's query.
