@@ -63,6 +63,15 @@ func TestAWS(t *testing.T) {
 		aws s3api list-objects-v2 --bucket team --max-items 1 --query 'Contents[0].Key'
 		aws s3api delete-objects --bucket team --delete 'Objects=[{Key=checked},{Key=native}]' --query 'length(Deleted)'`)
 	testenv.Equal(t, strings.Join(strings.Fields(got), " "), strconv.Quote(base64.StdEncoding.EncodeToString(sum[:]))+` 7 "checked" 2`, "what aws prints")
+	got = c.sh(`! aws s3 ls s3://made 2>errors; grep -o NoSuchBucket errors
+		aws s3 mb s3://made
+		aws s3api put-object --bucket made --key dir/ --body checked --storage-class STANDARD_IA --content-encoding identity --tagging 'a=1&b=2' --query ServerSideEncryption
+		aws s3api head-object --bucket made --key dir/ --query '[ContentEncoding, StorageClass]' --output text
+		aws s3api put-object-tagging --bucket made --key dir/ --tagging 'TagSet=[{Key=c,Value=3}]'
+		aws s3api get-object-tagging --bucket made --key dir/ --query 'TagSet[].[Key, Value]' --output text
+		! aws s3 rb s3://made 2>errors; grep -o BucketNotEmpty errors
+		aws s3 rb --force s3://made | tail -1`)
+	testenv.Equal(t, strings.Join(strings.Fields(got), " "), "NoSuchBucket make_bucket: made null identity None c 3 BucketNotEmpty remove_bucket: made", "what aws prints")
 }
 
 // TestRclone copies, syncs, checks, moves and purges.
@@ -89,8 +98,14 @@ func TestRclone(t *testing.T) {
 		rclone -q moveto ":s3:team/tree/folder 1/file+4" :s3:other/moved
 		rclone cat :s3:other/moved; echo
 		rclone -q purge :s3:team/tree
-		rclone lsf -R :s3:team`)
-	testenv.Equal(t, got, "ced\nfolder 0/\nfolder 1/\nfolder 2/\nreplaced\n", "what rclone prints")
+		rclone lsf -R :s3:team
+		rclone -q mkdir :s3:made
+		rclone -q rmdir :s3:made
+		rclone -q --s3-storage-class GLACIER_IR copyto "tree/folder 1/file+4" :s3:made/k
+		rclone lsf --format pT :s3:made
+		rclone -q purge :s3:made
+		! rclone -q lsf :s3:made 2>errors; grep -c "directory not found" errors`)
+	testenv.Equal(t, got, "ced\nfolder 0/\nfolder 1/\nfolder 2/\nreplaced\nk;STANDARD\n2\n", "what rclone prints")
 }
 
 // TestS3cmd puts, lists, copies, syncs and removes.
@@ -102,6 +117,7 @@ func TestS3cmd(t *testing.T) {
 	c.write("tree/b/c", bytesOf(16<<20, 3))
 	c.write("s3cfg", "[default]\naccess_key = any\nsecret_key = any\nuse_https = False\nhost_base = "+strings.TrimPrefix(s.S3, "http://")+"\nhost_bucket = "+strings.TrimPrefix(s.S3, "http://")+"\n")
 	got := c.sh(`s3() { s3cmd --no-progress -c s3cfg "$@"; }
+		! s3 -q ls s3://team 2>errors; grep -o NoSuchBucket errors
 		s3 -q mb s3://team
 		s3 -q sync tree/ s3://team/tree/
 		s3 ls -r s3://team | awk '{print $3, $4}'
@@ -110,9 +126,14 @@ func TestS3cmd(t *testing.T) {
 		s3 -q get s3://team/copied -
 		echo; s3 -q sync s3://team/tree/ back/ && diff -r tree back
 		s3 -q del -r -f s3://team/tree
-		s3 ls -r s3://team | awk '{print $3, $4}'`)
+		s3 ls -r s3://team | awk '{print $3, $4}'
+		s3 -q put --storage-class=STANDARD_IA --add-header=Content-Encoding:identity --add-header=x-amz-tagging:a=1 tree/a s3://made/k
+		s3 info s3://made/k | grep Storage
+		! s3 rb s3://made 2>errors; grep -o BucketNotEmpty errors
+		s3 -q rb -r -f s3://made
+		s3 ls | awk '{print $3}'`)
 	same(t, s, "team", "copied", "first")
-	testenv.Equal(t, got, "5 s3://team/tree/a\n16777216 s3://team/tree/b/c\n2\nfirst\n5 s3://team/copied\n", "what s3cmd prints")
+	testenv.Equal(t, got, "NoSuchBucket\n5 s3://team/tree/a\n16777216 s3://team/tree/b/c\n2\nfirst\n5 s3://team/copied\n   Storage:   STANDARD\nBucketNotEmpty\ns3://team\n", "what s3cmd prints")
 }
 
 // TestRestic makes backups, checks all their bytes, restores one and forgets another.
@@ -123,8 +144,8 @@ func TestRestic(t *testing.T) {
 	for i := range 30 {
 		c.write(fmt.Sprintf("tree/%d/%d", i%4, i), bytesOf(100_000*(i%5), uint64(i)))
 	}
-	c.sh(`restic -q init
-		restic -q backup tree
+	c.sh(`restic -q -o s3.storage-class=REDUCED_REDUNDANCY init
+		restic -q -o s3.storage-class=REDUCED_REDUNDANCY backup tree
 		echo changed > tree/1/1
 		restic -q backup tree
 		restic -q check --read-data

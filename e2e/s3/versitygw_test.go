@@ -34,7 +34,7 @@ func TestVersityGW(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.VersityGW)
 	program := testenv.Must(testenv.VersityGWPath())(t)
-	expected, foreign := expectedFailures(t)
+	expected, foreign := expectedFailures(t, expectedFile)
 	var names []string
 	for _, name := range versityTests(t, program) {
 		if !slices.ContainsFunc(foreign, func(kind *regexp.Regexp) bool { return kind.MatchString(name) }) {
@@ -60,13 +60,13 @@ func TestVersityGW(t *testing.T) {
 	}
 }
 
-// expectedFailures returns the answers by test, and what matches the tests that are not run. A line
-// that begins with a slash has a regular expression and the reason, a line with = a group's reason,
-// and any other a test and the answer.
-func expectedFailures(t *testing.T) (answers map[string]string, foreign []*regexp.Regexp) {
+// expectedFailures returns a list's answers by test, and what matches the tests that are not run. A
+// line that begins with a slash has a regular expression and the reason, a line with = a group's
+// reason, and any other a test and the answer.
+func expectedFailures(t *testing.T, file string) (answers map[string]string, foreign []*regexp.Regexp) {
 	t.Helper()
 	answers = map[string]string{}
-	for line := range strings.Lines(string(testenv.Must(os.ReadFile(expectedFile))(t))) {
+	for line := range strings.Lines(string(testenv.Must(os.ReadFile(file))(t))) {
 		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "= ") {
 			continue
 		}
@@ -74,7 +74,7 @@ func expectedFailures(t *testing.T) (answers map[string]string, foreign []*regex
 		kind, isKind := strings.CutPrefix(name, "/")
 		switch {
 		case !found || answers[name] != "":
-			t.Errorf("%s: %q has no answer, or is there twice", expectedFile, line)
+			t.Errorf("%s: %q has no answer, or is there twice", file, line)
 		case isKind:
 			foreign = append(foreign, regexp.MustCompile(kind))
 		default:

@@ -28,7 +28,9 @@ const (
 	PostgreSQL        Thing = "postgresql"         // a PostgreSQL server's programs
 	VersityGW         Thing = "versitygw"          // an S3 server over a folder
 	S3Clients         Thing = "s3-clients"         // Debian's awscli, rclone, s3cmd, restic and python3-boto3
+	S3FS              Thing = "s3fs"               // s3fs, and the right to mount by FUSE
 	OapiCodegen       Thing = "oapi-codegen"       // the generator of Go clients, and the modules of what it generates
+	Drivers           Thing = "drivers"            // the modules of e2e/s3/testdata/drivers
 	RootMount         Thing = "root-mount"         // the right to mount a tmpfs
 	NetworkNamespaces Thing = "network-namespaces" // ip(8), and the right to make networks with it
 	Port9090          Thing = "port-9090"          // port 9090 free on the loopback addresses
@@ -37,7 +39,7 @@ const (
 
 // servers are the dependencies that tests run as processes of their own, beside sluice or on the
 // built binary.
-var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW, S3Clients}
+var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW, S3Clients, S3FS, Drivers}
 
 // check returns nil if the thing is available, or an error that says what is missing.
 func check(thing Thing) error {
@@ -96,6 +98,12 @@ func check(thing Thing) error {
 	case OapiCodegen:
 		_, err := OapiCodegenPath()
 		return err
+	case S3FS:
+		_, err := exec.LookPath("s3fs")
+		_, serr := os.Stat("/dev/fuse")
+		return errors.Join(err, serr)
+	case Drivers:
+		return checkDrivers()
 	default:
 		return fmt.Errorf("testenv: unknown dependency %q", thing)
 	}
@@ -157,6 +165,20 @@ func checkS3Clients() error {
 	}
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import boto3").CombinedOutput(); err != nil {
 		return fmt.Errorf("python3-boto3: %w: %s", err, out)
+	}
+	return nil
+}
+
+// checkDrivers returns an error unless all modules of the drivers' suites were downloaded.
+func checkDrivers() error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	list := exec.Command("go", "list", "-deps", "-test", ".", "github.com/distribution/distribution/v3/registry/storage/driver/s3-aws")
+	list.Dir, list.Env = filepath.Join(root, "e2e/s3/testdata/drivers"), append(os.Environ(), "GOPROXY=off")
+	if out, err := list.CombinedOutput(); err != nil {
+		return fmt.Errorf("modules are missing (run internal/testenv/setup.sh): %w: %s", err, out)
 	}
 	return nil
 }

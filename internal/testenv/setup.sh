@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client, strace,
-# Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, ip, zsh, fish, mandoc, promtool, awscli, rclone,
-# s3cmd, restic, boto3, versitygw and oapi-codegen. It first prints what it will install, with the command for each, and
-# installs nothing that is already there. It never fails: it ends with a list of what could not be
-# installed, whose tests are skipped (see require.go).
+# Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client,
+# strace, Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, ip, zsh, fish, mandoc, promtool,
+# awscli, rclone, s3cmd, s3fs, restic, boto3, versitygw, oapi-codegen and the modules of drivers of
+# S3. It first prints what it will install, with the command for each, and installs nothing that is
+# already there. It never fails: it ends with a list of what could not be installed, whose tests
+# are skipped (see require.go).
 #
 # With --list it only prints.
 set -u
@@ -24,6 +25,10 @@ have_postgres() { have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/n
 have_versitygw() { cmp -s "$versitygw_comparison" "$tools/versitygw-$versitygw_version/comparison.go"; }
 # Its version belongs to the modules of e2e/clients/testdata/goclient, which are downloaded with it.
 have_oapi_codegen() { [ -x "$tools/oapi-codegen-$oapi_codegen_version/oapi-codegen" ]; }
+list_drivers() {
+  (cd e2e/s3/testdata/drivers && timeout 600 go list -deps -test . github.com/distribution/distribution/v3/registry/storage/driver/s3-aws >/dev/null)
+}
+have_drivers() { GOPROXY=off list_drivers 2>/dev/null; }
 # The copy of the lock file is made after a complete installation.
 have_npm_packages() { cmp -s e2e/client/package-lock.json e2e/client/node_modules/.installed-lock.json; }
 
@@ -49,6 +54,7 @@ have curl || packages+=(curl)
 [ -x /usr/bin/aws ] || packages+=(awscli)
 have rclone || packages+=(rclone)
 have s3cmd || packages+=(s3cmd)
+have s3fs || packages+=(s3fs)
 have restic || packages+=(restic)
 /usr/bin/python3 -c 'import boto3' 2>/dev/null || packages+=(python3-boto3)
 
@@ -56,6 +62,7 @@ plan=()
 [ ${#packages[@]} = 0 ] || plan+=("apt-get install ${packages[*]} (on this machine, as root)")
 have_versitygw || plan+=("go install github.com/versity/versitygw/cmd/versitygw@${versitygw_version%-codes}, with $versitygw_comparison (into $tools)")
 have_oapi_codegen || plan+=("go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version (into $tools)")
+have_drivers || plan+=("go list -deps, in e2e/s3/testdata/drivers (modules into Go's cache)")
 have_npm_packages || plan+=("npm ci (into e2e/client/node_modules)")
 if [ ${#plan[@]} = 0 ]; then
   echo "The tests have what they need."
@@ -134,6 +141,7 @@ for package in "${packages[@]}"; do
 done
 have_versitygw || install_versitygw || missing+=("versitygw (go install failed)")
 have_oapi_codegen || install_oapi_codegen || missing+=("oapi-codegen (go install failed)")
+have_drivers || list_drivers || missing+=("the modules of e2e/s3/testdata/drivers (go list failed)")
 have_npm_packages || (install_npm_packages) || missing+=("the npm packages of e2e/client (npm ci failed)")
 
 if [ ${#missing[@]} -gt 0 ]; then
