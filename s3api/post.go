@@ -70,6 +70,7 @@ func (s *Server) postObject(x *call) error {
 	etag := checksum.ETag(stored.Size, stored.CRC64)
 	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs))
 	x.Fields.Remove("Last-Modified")
+	x.setChecksums(&stored)
 	location := x.Scheme() + "://" + x.Request.Host + strings.TrimSuffix(escapedPath(x.Request.URL), "/") + "/" + escapeKey(upload.Key)
 	if upload.Redirect != nil {
 		to := *upload.Redirect

@@ -55,6 +55,9 @@ func TestPost(t *testing.T) {
 	testenv.Equal(t, res.body+res.Header.Get("Content-Type")+res.Header.Get("X-Amz-Meta-A"), "bytesimage/pngb", "what was stored")
 	res = post(201, "key", "a", "success_action_status", "201", "file", "")
 	testenv.Equal(t, decodedAs[struct{ Key string }](t, res.body).Key, "a", "the document's key")
+	const check = "4waSgw==" // CRC-32C's check value, 0xE3069283
+	res = post(204, "key", "a", "x-amz-checksum-crc32c", check, "file", "123456789")
+	testenv.Equal(t, res.Header.Get("X-Amz-Checksum-Crc32c"), check, "the checksum of a form")
 	res = post(303, "key", "a", "success_action_redirect", "http://localhost:1/done?x=y", "file", "z")
 	testenv.Equal(t, res.Header.Get("Location"), "http://localhost:1/done?bucket=bucket&etag="+strings.ReplaceAll(etagOf("z"), `"`, "%22")+"&key=a&x=y", "where the page goes")
 

@@ -17,8 +17,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// driversDir is the module that has the suites. For each it also lists the cases that do not pass, in
-// the form of expectedFile: with each stands a part of every message that it fails with.
+// driversDir is the module that has the suites. For each it also lists the cases that do not pass,
+// in the form of expectedFile: with each stands a part of every message that it fails with.
 const driversDir = "testdata/drivers"
 
 // TestDrivers runs the suites by which libraries test their drivers of S3, as their modules ship
@@ -66,8 +66,8 @@ func inDrivers(t *testing.T, args ...string) *exec.Cmd {
 	return command
 }
 
-// runDrivers runs a suite on its own service. It returns the messages of each case without subtests:
-// none if it passes, its failures, or why it was left out.
+// runDrivers runs a suite on its own service. It returns the messages of each case without
+// subtests: none if it passes, its failures, or why it was left out.
 func runDrivers(t *testing.T, args []string) map[string][]string {
 	t.Helper()
 	h := startHosted(t, "--reads", "key", "--log-requests", "none")
