@@ -20,7 +20,7 @@ var (
 	// AuthorizationQueryParametersError).
 	ErrMalformed = errors.New("the signature is malformed")
 	// ErrUnsupported means another kind of signature than Version 4 (InvalidRequest).
-	ErrUnsupported = errors.New("only AWS4-HMAC-SHA256 is supported")
+	ErrUnsupported = errors.New("only signatures of version 4, AWS4-HMAC-SHA256, are supported, as with the setting signature_version = s3v4")
 	// ErrNotCovered means that the signature covers too little (AccessDenied).
 	ErrNotCovered = errors.New("the signature does not cover a header that it must cover")
 	// ErrSkewed means that the request's time and the clock differ by more than MaxSkew
