@@ -161,8 +161,10 @@ func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 	if err != nil {
 		return o, err
 	}
-	if !restated && o.From == o.To {
-		return o, refuseWith("InvalidRequest", wire.CodeBadHeader, "an object can be copied to itself only with x-amz-metadata-directive: REPLACE")
+	// A class or an encryption counts whatever it was before.
+	changes := restated || h.Get("X-Amz-Storage-Class") != "" || h.Get(fieldEncryption) != ""
+	if !changes && o.From == o.To {
+		return o, refuseWith("InvalidRequest", wire.CodeBadHeader, "an object can be copied to itself only with x-amz-metadata-directive: REPLACE, a storage class or an encryption")
 	}
 	o.Restate, err = s.restate(h, restated)
 	return o, err

@@ -31,6 +31,9 @@ func TestCopyKeepsHeaders(t *testing.T) {
 	res = s.want(t, 200, "HEAD", "/other/c", "")
 	testenv.Equal(t, res.Header.Get("Content-Type")+res.Header.Get("X-Amz-Meta-C"), "text/csvd", "what was replaced")
 	testenv.Equal(t, res.Header.Get("X-Amz-Meta-A")+res.Header.Get("X-Amz-Expiration"), "", "what is gone")
+	// As rclone's settier.
+	s.want(t, 200, "PUT", "/other/c", "", "X-Amz-Copy-Source", "other/c", "X-Amz-Storage-Class", "STANDARD_IA")
+	testenv.Equal(t, s.want(t, 200, "HEAD", "/other/c", "").Header.Get("X-Amz-Meta-C"), "d", "the metadata beside another class")
 }
 
 func TestCopyRefuses(t *testing.T) {
