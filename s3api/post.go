@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"cmp"
 	"encoding/hex"
 	"net/http"
 	"strings"
@@ -37,12 +38,9 @@ func (s *Server) postObject(x *call) error {
 	}
 	header, err := fieldsOf(upload.Header, nil)
 	if err == nil {
-		err = checkFieldsOf(header, x.op)
+		err = cmp.Or(checkFieldsOf(header, x.op), checkOwner(header, "X-Amz-Expected-Bucket-Owner", x.account), s.checkEncryption(header))
 	}
 	if err != nil {
-		return err
-	}
-	if err := s.checkEncryption(header); err != nil {
 		return err
 	}
 	d, err := s.describe(header)
@@ -50,6 +48,9 @@ func (s *Server) postObject(x *call) error {
 		return err
 	}
 	if upload.Tagging != "" {
+		if header.Get(fieldTagging) != "" {
+			return fieldError(fieldTagging, "is stated twice, also as tagging")
+		}
 		tags, err := documentTags([]byte(upload.Tagging), mostTags)
 		if err == nil {
 			d.metadata, err = s.tagged(headers.Metadata(d.metadata), tags)

@@ -75,6 +75,8 @@ func TestPost(t *testing.T) {
 	post(400, "file", "without a key")
 	post(204, "key", "private", "acl", "private", "file", "x")
 	post(400, "key", "public", "acl", "private", "x-amz-acl", "private", "file", "x")
+	post(400, "key", "public", "x-amz-tagging", "a=b", "tagging", "<Tagging><TagSet/></Tagging>", "file", "x")
+	post(403, "key", "public", "x-amz-expected-bucket-owner", "other", "file", "x")
 	body, mediaType := form(t, "key", "public", "acl", "public-read-write", "file", "x")
 	if status := s.do(t, "POST", "/bucket", body, "Content-Type", mediaType).StatusCode; status < 400 {
 		t.Errorf("a form with another access list: %d", status)
