@@ -63,14 +63,14 @@ func (s *Service) CompleteNamed(ctx context.Context, id string, named Named, pre
 	})
 }
 
-// PartError is an error about one part.
+// PartError is an error about one part, which it names by its number.
 type PartError struct {
-	Index int
+	Index int // the number less one
 	Err   error
 }
 
 // Error implements error.
-func (e *PartError) Error() string { return fmt.Sprintf("part %d: %v", e.Index, e.Err) }
+func (e *PartError) Error() string { return fmt.Sprintf("part %d: %v", e.Index+1, e.Err) }
 
 // Unwrap returns Err.
 func (e *PartError) Unwrap() error { return e.Err }

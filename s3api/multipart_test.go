@@ -102,6 +102,9 @@ func TestCompleteRefuses(t *testing.T) {
 	} {
 		s.refused(t, 400, test.code, "POST", path+"?uploadId="+id, test.body)
 	}
+	if text := s.refused(t, 400, "InvalidPart", "POST", path+"?uploadId="+id, completion(named{3, one})).body; !strings.Contains(text, "Part 3: ") {
+		t.Errorf("the part's number is not named: %s", text)
+	}
 	s.refused(t, 404, "NoSuchUpload", "POST", "/bucket/other?uploadId="+id, completion(named{1, one}))
 	s.refused(t, 404, "NoSuchUpload", "POST", path+"?uploadId=unknown", completion(named{1, one}))
 	s.refused(t, 400, "InvalidRequest", "POST", path+"?uploadId="+id, completion(named{1, one}), "X-Amz-Mp-Object-Size", "4")
