@@ -36,7 +36,7 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 	if err := o.check(); err != nil {
 		return Blob{}, err
 	}
-	f, err := os.Open(path)
+	f, err := openFile(ctx, path)
 	if err != nil {
 		return Blob{}, fmt.Errorf("client: put a file: %w", err)
 	}
@@ -46,6 +46,7 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 		return Blob{}, fmt.Errorf("client: put a file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
+		defer context.AfterFunc(ctx, func() { _ = f.Close() })() // ends a read of a pipe without bytes
 		o.ContentType = cmp.Or(o.ContentType, ContentType(name, nil))
 		return c.putStream(ctx, account, name, f, &o)
 	}
@@ -80,6 +81,24 @@ func (c *Client) PutFile(ctx context.Context, account, name, path string, o PutO
 	}
 	b, err := u.run(ctx)
 	return b, errors.Join(err, u.closeState())
+}
+
+// openFile opens a file. A named pipe is opened when it has a writer, which may never be, so
+// openFile also returns when the context ends.
+func openFile(ctx context.Context, path string) (*os.File, error) {
+	var f *os.File
+	var err error
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		f, err = os.Open(path)
+	}()
+	select {
+	case <-opened:
+		return f, err
+	case <-ctx.Done():
+		return nil, ctx.Err() // if a writer comes, the garbage collector closes the file
+	}
 }
 
 // ForgetUpload removes what an interrupted PutFile for the same file, account and name has left:
