@@ -11,7 +11,9 @@ import (
 )
 
 // A blob has a CRC-64/NVME, and keeps the checksum by another algorithm that its writer has stated:
-// in the property with the name of that algorithm's header field, as S3 writes it.
+// in the property with the name of that algorithm's header field, as S3 writes it. Responses have one
+// of them, as Amazon's: with a composite checksum and another one, Amazon's SDK for JavaScript takes
+// the first for the whole object's.
 
 // fieldUploadChecksum is an upload's property with the algorithm and the type that its checksums
 // have, and a space between them.
@@ -20,14 +22,14 @@ const fieldUploadChecksum = "X-Amz-Checksum-Algorithm"
 // fieldOf names an algorithm's header field.
 func fieldOf(a checksums.Algorithm) string { return http.CanonicalHeaderKey(a.Header()) }
 
-// keptChecksum returns the checksum that a blob keeps besides its CRC-64/NVME, or none.
-func keptChecksum(b *metastore.Blob) (checksums.Algorithm, string) {
+// checksumOf returns the checksum that a blob keeps, or else its CRC-64/NVME.
+func checksumOf(b *metastore.Blob) (checksums.Algorithm, string) {
 	for _, a := range checksums.Algorithms() {
 		if text := headers.Metadata(b.Metadata).Property(fieldOf(a)); text != "" {
 			return a, text
 		}
 	}
-	return "", ""
+	return checksums.CRC64NVME, crc64Text(b.CRC64)
 }
 
 // keeping returns a blob's metadata with the checksum that it keeps. Nodes of earlier versions send
@@ -40,10 +42,9 @@ func (s *Server) keeping(metadata string, a checksums.Algorithm, text string) st
 	return string(m)
 }
 
-// checksumsOf returns a blob's checksums.
-func checksumsOf(b *metastore.Blob) document.Checksums {
-	sums := document.Checksums{ChecksumCRC64NVME: crc64Text(b.CRC64)}
-	a, text := keptChecksum(b)
+// checksumsOf returns a blob's checksum.
+func checksumsOf(b *metastore.Blob) (sums document.Checksums) {
+	a, text := checksumOf(b)
 	if member := sums.Of(string(a)); member != nil {
 		*member = text
 	}
@@ -51,13 +52,10 @@ func checksumsOf(b *metastore.Blob) document.Checksums {
 	return sums
 }
 
-// setChecksums sets the fields with a blob's checksums.
+// setChecksums sets the fields with a blob's checksum.
 func (x *call) setChecksums(b *metastore.Blob) {
-	x.Fields.Set(fieldCRC64, crc64Text(b.CRC64))
-	a, text := keptChecksum(b)
-	if a != "" {
-		x.Fields.Set(fieldOf(a), text)
-	}
+	a, text := checksumOf(b)
+	x.Fields.Set(fieldOf(a), text)
 	x.Fields.Set(fieldChecksumType, string(checksums.TypeOf(text)))
 }
 

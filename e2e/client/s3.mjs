@@ -7,7 +7,8 @@ import { Readable } from "node:stream";
 import { CopyObjectCommand, DeleteObjectsCommand, GetObjectCommand, HeadObjectCommand, paginateListObjectsV2, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
 
-const client = new S3Client({ endpoint: process.env.S3, region: "us-east-1", forcePathStyle: true, responseChecksumValidation: "WHEN_SUPPORTED" });
+const options = { endpoint: process.env.S3, region: "us-east-1", forcePathStyle: true, responseChecksumValidation: "WHEN_SUPPORTED" };
+const client = new S3Client({ ...options, requestStreamBufferSize: 64 << 10 });
 const Bucket = "team";
 const bytes = async (Key, more) => Buffer.from(await (await client.send(new GetObjectCommand({ Bucket, Key, ...more }))).Body.transformToByteArray());
 
@@ -15,6 +16,10 @@ const put = await client.send(new PutObjectCommand({ Bucket, Key: "checked", Bod
 assert.ok(put.ChecksumCRC32);
 assert.equal((await bytes("checked")).toString(), "checked by default");
 assert.equal((await bytes("checked", { Range: "bytes=8-" })).toString(), "by default");
+// Without that buffer each piece is a chunk, and Amazon refuses short ones.
+await assert.rejects(new S3Client(options).send(new PutObjectCommand({ Bucket, Key: "wrong", Body: Readable.from(["str", "eamed"]), ContentLength: 8 })), {
+  name: "InvalidChunkSizeError",
+});
 for (const ChecksumAlgorithm of ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"]) {
   if (ChecksumAlgorithm !== "CRC64NVME") {
     await client.send(new PutObjectCommand({ Bucket, Key: "streamed", Body: Readable.from(["str", "eamed"]), ContentLength: 8, ChecksumAlgorithm }));
