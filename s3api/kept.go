@@ -11,9 +11,9 @@ import (
 )
 
 // A blob has a CRC-64/NVME, and keeps the checksum by another algorithm that its writer has stated:
-// in the property with the name of that algorithm's header field, as S3 writes it. Responses have one
-// of them, as Amazon's: with a composite checksum and another one, Amazon's SDK for JavaScript takes
-// the first for the whole object's.
+// in the property with the name of that algorithm's header field, as S3 writes it. Responses have
+// one of them, as Amazon's: beside another one, Amazon's SDK for JavaScript takes a composite
+// checksum for the whole object's.
 
 // fieldUploadChecksum is an upload's property with the algorithm and the type that its checksums
 // have, and a space between them.
