@@ -32,7 +32,7 @@ var objectFields = []string{
 // removeObjectFields removes the fields that a handler has set for its own response.
 func removeObjectFields(f *exchange.Fields) {
 	for name := range f.All() {
-		if strings.HasPrefix(name, strings.ToLower(metaPrefix)) || strings.HasPrefix(name, "x-amz-checksum-") {
+		if strings.HasPrefix(name, strings.ToLower(metaPrefix)) || strings.HasPrefix(name, "X-Amz-Checksum-") {
 			f.Remove(name)
 		}
 	}

@@ -3,11 +3,14 @@ package s3api
 import (
 	"fmt"
 	"hash/crc32"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"sluice/exchange"
 	"sluice/internal/testenv"
+	"sluice/metastore"
 	"sluice/s3api/internal/checksums"
 )
 
@@ -76,6 +79,17 @@ func (s *service) wantChecksum(t *testing.T, path, algorithm, sum, kind string) 
 	if want := "<Checksum" + strings.ToUpper(algorithm) + ">" + sum + "<"; sum != "" && !strings.Contains(body, want) || !strings.Contains(body, kind) {
 		t.Errorf("the attributes of %s are %s", path, body)
 	}
+}
+
+// TestErrorsHaveNoChecksum: what was set for a read that then fails is not sent.
+func TestErrorsHaveNoChecksum(t *testing.T) {
+	sent := http.Header{}
+	x := call{}
+	x.Fields = exchange.NewFields(sent)
+	x.setChecksums(&metastore.Blob{Metadata: fieldOf(checksums.SHA256) + ":sum\n"})
+	testenv.Equal(t, len(x.Fields.All()), 2, "the fields of a read: %v", sent)
+	removeObjectFields(&x.Fields)
+	testenv.Equal(t, len(x.Fields.All()), 0, "the fields of an error: %v", sent)
 }
 
 // TestKeptChecksums: an object keeps the checksum that its writer has stated, in a header or a
