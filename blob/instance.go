@@ -68,7 +68,10 @@ type instance struct{ meta, bytes, copied string }
 func readInstance(ctx context.Context, meta Metadata, bytes bytestore.Store) (instance, error) {
 	var found instance
 	var err error
-	if found.bytes, err = ReadID(ctx, bytes, InstanceObject); err != nil {
+	if found.bytes, err = ReadID(ctx, bytes, InstanceObject); errors.Is(err, bytestore.ErrTruncated) {
+		err = fmt.Errorf("%w; if these are the metadata's bytes, sluice recover writes the object %s anew", err, InstanceObject)
+	}
+	if err != nil {
 		return instance{}, err
 	}
 	if found.copied, err = ReadID(ctx, bytes, CopyObject); err != nil {
