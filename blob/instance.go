@@ -102,7 +102,7 @@ func (i instance) mismatch() error {
 }
 
 func unfinished(source string) error {
-	return fmt.Errorf("%w of the instance %s: run the same sluice clone command again to finish it, or empty both of its parts", ErrUnfinishedCopy, source)
+	return fmt.Errorf("%w of the instance %s: run the same sluice restore command again to finish it, or empty both of its parts", ErrUnfinishedCopy, source)
 }
 
 // complete performs a first start's next step: it makes the metadata's id, or puts it into the

@@ -193,7 +193,7 @@ func TestUnfinishedCopies(t *testing.T) {
 			}
 			before := f.objects(t)
 			_, err := blob.Bind(ctx, f.meta, f.bytes)
-			if !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), "sluice clone") {
+			if !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), "sluice restore") {
 				t.Errorf("error %v, want %v with the instance and the command", err, blob.ErrUnfinishedCopy)
 			}
 			f.wantObjects(t, before, "after the refusal")

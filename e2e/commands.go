@@ -33,15 +33,6 @@ func MakeTree(t testing.TB, files map[string]string) (dir string) {
 	return dir
 }
 
-// RunClone runs the command, which must succeed and print its result on standard output.
-func RunClone(t *testing.T, args ...string) {
-	t.Helper()
-	r := SluiceRuns(t, append([]string{"clone"}, args...)...)
-	if r.Code != 0 || !strings.Contains(r.Stdout, "Cloned the instance ") {
-		t.Fatalf("clone %q: exit code %d, %q\n%s", args, r.Code, r.Stdout, r.Stderr)
-	}
-}
-
 // RunIn runs a program in a folder and returns what it prints. It ends the test if the program
 // fails.
 func RunIn(t *testing.T, dir, name string, args ...string) string {

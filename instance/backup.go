@@ -70,7 +70,7 @@ func Backup(ctx context.Context, source Location, repo *backup.Repository, opt B
 		recorded := recordTime(context.WithoutCancel(ctx), e.SQL, name)
 		err = errors.Join(err, recorded, e.Close())
 	}()
-	b := &backuper{source: e, repo: repo, opt: opt, progress: newReporter(CloneOptions{Progress: opt.Progress, Damaged: opt.Damaged})}
+	b := &backuper{source: e, repo: repo, opt: opt, progress: newReporter(opt.Progress, opt.Damaged)}
 	result.Manifest, err = b.run(ctx)
 	result.NewObjects, result.NewBytes = b.objects, b.bytes
 	if b.w != nil {
@@ -236,7 +236,7 @@ func (b *backuper) readTables(ctx context.Context) error {
 			b.w.Reset()
 			id := properties[blob.InstanceProperty]
 			if id == "" || strings.HasPrefix(id, blob.CopyOf("")) {
-				return errors.New("the instance is not complete: start a server on it, or finish its clone")
+				return errors.New("the instance is not complete: start a server on it, or finish its restore")
 			}
 			m.Instance, m.Snapshot, m.Program, m.Schema, m.Properties = id, at.UTC(), b.opt.Program, storage.Schema(), properties
 			m.Blobs, m.Objects, m.Bytes, m.Damaged = 0, 0, 0, []string{}
@@ -284,7 +284,7 @@ func (b *backuper) copyObjects(ctx context.Context) error {
 		}
 		err := twice(func() error { return b.copyObject(ctx, o) })
 		if errors.Is(err, blob.ErrCorrupt) {
-			return b.lost(ctx, string(o.Name), err, func() (bool, error) { return b.source.SQL.NeedsObject(ctx, string(o.Name)) })
+			return b.lost(ctx, string(o.Name), err, func() (bool, error) { return b.source.SQL.HasObject(ctx, string(o.Name)) })
 		}
 		if err == nil {
 			b.mu.Lock()

@@ -64,7 +64,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("verified were %+v", verified)
 	}
 	s, result := restored(t, repo, RestoreOptions{})
-	checkClone(t, s.Meta, s.Bytes)
+	checkSource(t, s.Meta, s.Bytes)
 	id := testenv.Must(blob.Bind(t.Context(), running.Meta, running.Bytes))(t)
 	if result.ID != id || result.Generation != 2 || result.Blobs != sourceBlobs || result.Objects != made.Objects {
 		t.Errorf("restored were %+v of the instance %s", result, id)
@@ -104,7 +104,7 @@ func TestBackupIsIncremental(t *testing.T) {
 	to := Location{Data: filepath.Join(testenv.MemoryDir(t), "first")}
 	testenv.Must(Restore(t.Context(), repo, m, to, RestoreOptions{}))(t)
 	old := endpointAt(t, to.Data, true)
-	checkClone(t, old.Meta, old.Bytes)
+	checkSource(t, old.Meta, old.Bytes)
 }
 
 // putSmall stores small blobs with names that begin with name, and returns their bytes.
@@ -293,35 +293,7 @@ func cutAtEachStep(t *testing.T, data string, repository func() *backup.Reposito
 		}
 		backedUp(t, data, repo)
 		s, _ := restored(t, repo, RestoreOptions{})
-		checkClone(t, s.Meta, s.Bytes)
-	}
-}
-
-// TestRestoreCutAtEachStep interrupts a restore after each object and completes it.
-func TestRestoreCutAtEachStep(t *testing.T) {
-	t.Parallel()
-	repo := newRepository()
-	backedUp(t, newSource(t), repo)
-	m := testenv.Must(repo.Open(t.Context(), ""))(t)
-	for step := 1; ; step++ {
-		to := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
-		left := step
-		cut := &backup.Repository{Bytes: cutOpens{repo.Bytes, &left}}
-		_, err := Restore(t.Context(), cut, m, to, RestoreOptions{})
-		if err == nil {
-			if step < 5 {
-				t.Fatalf("there were only %d steps", step)
-			}
-			break
-		}
-		testenv.Is(t, err, errKilled, "step %d", step)
-		if _, err := storage.Open(t.Context(), to, storage.Options{}); !errors.Is(err, blob.ErrUnfinishedCopy) {
-			t.Fatalf("step %d: an interrupted restore can be served: %v", step, err)
-		}
-		testenv.Must(Restore(t.Context(), repo, m, to, RestoreOptions{}))(t)
-		s := testenv.Must(storage.Open(t.Context(), to, storage.Options{}))(t)
-		checkClone(t, s.Meta, s.Bytes)
-		testenv.OK(t, s.Close())
+		checkSource(t, s.Meta, s.Bytes)
 	}
 }
 

@@ -44,7 +44,7 @@ func newKiller(fsys vfs.FS) *killer {
 	return k
 }
 
-// TestBackupSurvivesPowerCuts ends a backup at each change of the repository's disk, by a kill or a
+// TestBackupSurvivesPowerCuts ends a backup at each change on a repository's disk, by a kill or a
 // power cut, and makes it again. A backup that exists is whole, also after another power cut.
 func TestBackupSurvivesPowerCuts(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ const (
 	DamagedRow    FindingKind = "row"    // does not match its checksum
 	DamagedBody   FindingKind = "body"   // an inline extent
 	DamagedObject FindingKind = "object" // is missing, or has another size or other bytes
-	DamagedFile   FindingKind = "file"   // a journal, or another of the instance's own files
+	DamagedFile   FindingKind = "file"   // a journal, or another file that the instance needs
 	DamagedBlob   FindingKind = "blob"   // needs what is damaged
 )
 
@@ -89,7 +89,7 @@ func Check(ctx context.Context, l Location, opt CheckOptions) (_ Checked, err er
 	if err := checkLocation(l); err != nil {
 		return Checked{}, err
 	}
-	c := checker{progress: newReporter(CloneOptions{Progress: opt.Progress}), lacking: map[metastore.ContentID]bool{}}
+	c := checker{progress: newReporter(opt.Progress, nil), lacking: map[metastore.ContentID]bool{}}
 	if opt.Repair {
 		if err := c.openRepairer(ctx, l); err != nil {
 			return Checked{}, err

@@ -7,13 +7,16 @@ import (
 	"os"
 	"path/filepath"
 
+	"sluice/backup"
+	"sluice/bytestore/memory"
 	"sluice/instance"
 	"sluice/internal/storage"
 )
 
-// Clone an instance from one data folder to another. With DSNs in the target it would be cloned to
-// PostgreSQL and an object store.
-func ExampleClone() {
+// Copy an instance from one data folder to another by a backup. With DSNs in the target it would be
+// in PostgreSQL and an object store.
+func ExampleRestore() {
+	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "sluice-example-")
 	if err != nil {
 		log.Fatal(err)
@@ -23,29 +26,34 @@ func ExampleClone() {
 	target := instance.Location{Data: filepath.Join(dir, "target")}
 	createInstance(source)
 
-	options := instance.CloneOptions{
-		Progress: func(p instance.Progress) {
-			if p.Ended {
-				fmt.Println("copied the", p.Phase)
-			}
-		},
-	}
-	result, err := instance.Clone(context.Background(), source, target, options)
+	repo := &backup.Repository{Bytes: memory.New()}
+	made, err := instance.Backup(ctx, source, repo, instance.BackupOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%d objects\n", result.Objects)
+	options := instance.RestoreOptions{
+		Progress: func(p instance.Progress) {
+			if p.Ended {
+				fmt.Println("restored the", p.Phase)
+			}
+		},
+	}
+	result, err := instance.Restore(ctx, repo, made.Manifest, target, options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%d objects, generation %d\n", result.Objects, result.Generation)
 
 	// After an interruption the same call resumes. Here nothing is left to do.
-	again, err := instance.Clone(context.Background(), source, target, options)
+	again, err := instance.Restore(ctx, repo, made.Manifest, target, options)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("existed:", again.Existed && again.ID == result.ID)
 	// Output:
-	// copied the bytes
-	// copied the metadata
-	// 0 objects
+	// restored the bytes
+	// restored the metadata
+	// 0 objects, generation 2
 	// existed: true
 }
 

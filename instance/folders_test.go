@@ -3,7 +3,6 @@ package instance
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +57,7 @@ func checkMarked(t *testing.T, s *storage.Stores, after string) {
 }
 
 // TestFolderMarkersSurvive: the folders' markers and the records of buckets, which only S3's
-// interface sees, are in backups and clones, and are read by a check, as the blobs are.
+// interface sees, are in backups, and are read by a check, as the blobs are.
 func TestFolderMarkersSurvive(t *testing.T) {
 	t.Parallel()
 	data := newMarked(t)
@@ -72,12 +71,6 @@ func TestFolderMarkersSurvive(t *testing.T) {
 	s, result := restored(t, repo, RestoreOptions{})
 	testenv.Equal(t, result.Blobs, made.Blobs, "the restored blobs")
 	checkMarked(t, s, "a restore")
-
-	to := filepath.Join(testenv.MemoryDir(t), "clone")
-	testenv.Must(Clone(t.Context(), Location{Data: data}, Location{Data: to}, CloneOptions{}))(t)
-	cloned := testenv.Must(storage.Open(t.Context(), Location{Data: to}, storage.Options{}))(t)
-	testenv.AtEnd(t, cloned.Close)
-	checkMarked(t, cloned, "a clone")
 
 	changed := 0
 	for _, file := range objectFiles(t, data) {

@@ -2,7 +2,6 @@ package instance
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -46,8 +45,8 @@ func newSource(t *testing.T) string {
 	return data
 }
 
-// checkClone reads all blobs of newSource.
-func checkClone(t *testing.T, meta whole.Database, store bytestore.Store) {
+// checkSource reads all blobs of newSource.
+func checkSource(t *testing.T, meta whole.Database, store bytestore.Store) {
 	t.Helper()
 	blobs := blob.New(meta, store, blob.Options{})
 	for i := range sourceBlobs {
@@ -85,19 +84,4 @@ func objectFiles(t *testing.T, data string) []string {
 	}
 	slices.SortFunc(files, func(a, b string) int { return int(size(b) - size(a)) })
 	return files
-}
-
-// run clones between open endpoints, with the steps of Clone.
-func (c *cloner) run(ctx context.Context) (CloneResult, error) {
-	if err := c.identify(ctx); err != nil {
-		return CloneResult{}, err
-	}
-	if err := c.markBytes(ctx, c.target.Bytes); err != nil {
-		return CloneResult{}, fmt.Errorf("the target: %w", err)
-	}
-	existed, err := c.mark(ctx)
-	if err != nil {
-		return CloneResult{}, err
-	}
-	return c.finish(ctx, existed)
 }

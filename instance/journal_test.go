@@ -46,7 +46,7 @@ func leaveJournal(t *testing.T, data string) (path string, objects []string) {
 }
 
 // TestDamagedJournal flips a bit in a journal that was left behind, after a power failure without
-// two of the objects' files. A check names the damage; a start names it too, replays the records
+// two files of objects. A check names the damage; a start names it too, replays the records
 // behind it, and keeps the journal; and then a check names it until the file is removed.
 func TestDamagedJournal(t *testing.T) {
 	data := newSource(t)

@@ -54,7 +54,7 @@ func TestDamagedDatabaseLog(t *testing.T) {
 	if why := s.Past.Err(); why == nil || !strings.Contains(why.Error(), "may lack changes") {
 		t.Errorf("without the log: %v", why)
 	}
-	checkClone(t, s.Meta, s.Bytes)
+	checkSource(t, s.Meta, s.Bytes)
 	testenv.OK(t, s.Close())
 	testenv.Must(recovered(t, data))(t)
 	s = testenv.Must(storage.Open(t.Context(), Location{Data: data}, storage.Options{}))(t)

@@ -43,7 +43,7 @@ func (s hesitant) Open(ctx context.Context, name bytestore.Name, off, n int64) (
 	return damagedStore{s.Store, bytestore.Object{Name: name}, s.how}.Open(ctx, name, off, n)
 }
 
-// TestDamageIsLookedForAgain: a backup and a clone have everything, and a check finds nothing, if
+// TestDamageIsLookedForAgain: a backup has everything, and a check finds nothing, if
 // each object seems to be damaged once.
 func TestDamageIsLookedForAgain(t *testing.T) {
 	data := newSource(t)
@@ -54,14 +54,12 @@ func TestDamageIsLookedForAgain(t *testing.T) {
 			e.Bytes = newHesitant(e.Bytes, how)
 			return e
 		}
-		b := &backuper{source: source(), repo: newRepository(), progress: newReporter(CloneOptions{})}
+		b := &backuper{source: source(), repo: newRepository(), progress: newReporter(nil, nil)}
 		m := testenv.Must(b.run(t.Context()))(t)
 		if b.objects == 0 || len(m.Damaged) > 0 {
 			t.Errorf("%s: the backup has %d objects and lacks %q", how, b.objects, m.Damaged)
 		}
-		c := &cloner{source: source(), target: endpointAt(t, testenv.MemoryDir(t), false), progress: newReporter(CloneOptions{})}
-		testenv.Equal(t, testenv.Must(c.copyMissing(t.Context()))(t), 0, "objects that a clone lacks, %s", how)
-		k := &checker{e: source(), progress: newReporter(CloneOptions{}), lacking: map[metastore.ContentID]bool{}}
+		k := &checker{e: source(), progress: newReporter(nil, nil), lacking: map[metastore.ContentID]bool{}}
 		testenv.OK(t, k.bytes(t.Context(), true))
 		if k.found.Found > 0 {
 			t.Errorf("%s: a check has found %+v", how, k.found.Findings)
@@ -81,7 +79,7 @@ func TestListingsAreLookedAtAgain(t *testing.T) {
 		e.Bytes = listed
 		found := testenv.Must(e.Compare(t.Context(), 10))(t)
 		testenv.Equal(t, found.Missing, 0, "objects that are missing, %s", how)
-		k := &checker{e: e, progress: newReporter(CloneOptions{}), lacking: map[metastore.ContentID]bool{}}
+		k := &checker{e: e, progress: newReporter(nil, nil), lacking: map[metastore.ContentID]bool{}}
 		testenv.OK(t, k.objects(t.Context()))
 		testenv.Equal(t, k.found.Found, 0, "findings, %s", how)
 
@@ -125,7 +123,7 @@ func TestLongerObject(t *testing.T) {
 	testenv.Is(t, err, ErrNotSetBack, "a recovery")
 	s := testenv.Must(storage.Open(t.Context(), Location{Data: copied}, storage.Options{}))(t)
 	testenv.OK(t, s.Past.Err())
-	checkClone(t, s.Meta, s.Bytes)
+	checkSource(t, s.Meta, s.Bytes)
 	blobs := blob.New(s.Meta, s.Bytes, s.BlobOptions())
 	testenv.Must(blobs.CompareObjects(t.Context()))(t)
 	damage := testenv.Must(s.Meta.Damages(t.Context(), metastore.ExtentID{}, 10))(t)

@@ -14,7 +14,7 @@ import (
 // copyMarkers are the ids that an endpoint carries, each "" if there is none.
 type copyMarkers struct {
 	instanceObject string // blob.InstanceObject: the instance that the bytes belong to
-	copyObject     string // blob.CopyObject: the instance that is being cloned here
+	copyObject     string // blob.CopyObject: the instance that is being restored here
 	property       string // blob.InstanceProperty: the instance, or blob.CopyOf it
 	properties     int    // number of properties in the metadata
 }
@@ -37,72 +37,72 @@ func readByteMarkers(ctx context.Context, bytes bytestore.Store) (found copyMark
 	return found, err
 }
 
-// markBytes marks empty bytes with the source's id. It does nothing if they contain the source's
-// unfinished clone, or belong to its instance: then markMeta decides.
-func (c *cloner) markBytes(ctx context.Context, bytes bytestore.Store) error {
+// markBytes marks empty bytes with the instance's id. It does nothing if they contain its
+// unfinished copy, or belong to it: then markMeta decides.
+func (r *restorer) markBytes(ctx context.Context, bytes bytestore.Store) error {
 	found, err := readByteMarkers(ctx, bytes)
 	switch {
 	case err != nil:
 		return err
-	case found.instanceObject != "" && found.instanceObject != c.id:
-		return fmt.Errorf("it is the instance %s: clone to an empty place", found.instanceObject)
-	case found.copyObject != "" && found.copyObject != c.id:
-		return fmt.Errorf("it contains an unfinished clone of the instance %s, not of %s: empty it, or clone to another place", found.copyObject, c.id)
+	case found.instanceObject != "" && found.instanceObject != r.id:
+		return fmt.Errorf("it is the instance %s: restore to an empty place", found.instanceObject)
+	case found.copyObject != "" && found.copyObject != r.id:
+		return fmt.Errorf("it contains an unfinished copy of the instance %s, not of %s: empty it, or restore to another place", found.copyObject, r.id)
 	case found.copyObject != "" || found.instanceObject != "":
 		return nil
 	}
 	if err := bytes.List(ctx, "", func(o bytestore.Object) error {
-		return fmt.Errorf("it has bytes already, such as the object %s: clone to an empty place", o.Name)
+		return fmt.Errorf("it has bytes already, such as the object %s: restore to an empty place", o.Name)
 	}); err != nil {
 		return err
 	}
-	if err := bytes.Put(ctx, blob.CopyObject, strings.NewReader(c.id), int64(len(c.id))); err != nil {
+	if err := bytes.Put(ctx, blob.CopyObject, strings.NewReader(r.id), int64(len(r.id))); err != nil {
 		return err
 	}
-	c.marked = true
+	r.marked = true
 	return nil
 }
 
-// markMeta marks empty metadata with the source's id, or checks that it is marked. It reports
-// whether the target is the finished clone.
-func (c *cloner) markMeta(ctx context.Context) (existed bool, err error) {
-	found, err := readMarkers(ctx, c.target)
+// markMeta marks empty metadata with the instance's id, or checks that it is marked. It reports
+// whether the target is the restored instance.
+func (r *restorer) markMeta(ctx context.Context) (existed bool, err error) {
+	found, err := readMarkers(ctx, r.target)
 	if err != nil {
 		return false, err
 	}
 	source, copying := strings.CutPrefix(found.property, blob.CopyOf(""))
 	switch {
-	case found.property == c.id && found.instanceObject == c.id:
+	case found.property == r.id && found.instanceObject == r.id:
 		return true, nil
-	case copying && source != c.id:
-		return false, fmt.Errorf("it contains an unfinished clone of the instance %s, not of %s: empty it, or clone to another place", source, c.id)
-	case copying && c.marked:
-		return false, errors.New("its metadata belongs to an unfinished clone that has its bytes in another place: name that place, or empty the metadata")
+	case copying && source != r.id:
+		return false, fmt.Errorf("it contains an unfinished copy of the instance %s, not of %s: empty it, or restore to another place", source, r.id)
+	case copying && r.marked:
+		return false, errors.New("its metadata belongs to an unfinished copy that has its bytes in another place: name that place, or empty the metadata")
 	case !copying && found.property != "":
-		return false, fmt.Errorf("it is the instance %s: clone to an empty place", found.property)
-	case found.copyObject != c.id:
-		return false, fmt.Errorf("its bytes belong to the instance %s: clone to an empty place", found.instanceObject)
+		return false, fmt.Errorf("it is the instance %s: restore to an empty place", found.property)
+	case found.copyObject != r.id:
+		return false, fmt.Errorf("its bytes belong to the instance %s: restore to an empty place", found.instanceObject)
 	case copying:
 		return false, nil
 	}
-	if err := c.requireEmptyMeta(ctx, found); err != nil {
+	if err := r.requireEmptyMeta(ctx, found); err != nil {
 		return false, err
 	}
-	return false, c.target.Meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(c.id))
+	return false, r.target.Meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(r.id))
 }
 
 // requireEmptyMeta returns an error if the target's metadata is not empty.
-func (c *cloner) requireEmptyMeta(ctx context.Context, found copyMarkers) error {
-	empty, err := c.target.Meta.Empty(ctx)
+func (r *restorer) requireEmptyMeta(ctx context.Context, found copyMarkers) error {
+	empty, err := r.target.Meta.Empty(ctx)
 	if err != nil {
 		return err
 	}
-	keys, err := c.target.Meta.ListKeys(ctx, "", 1)
+	keys, err := r.target.Meta.ListKeys(ctx, "", 1)
 	if err != nil {
 		return err
 	}
 	if !empty || len(keys) > 0 || found.properties > 0 {
-		return errors.New("it has metadata already: clone to an empty place")
+		return errors.New("it has metadata already: restore to an empty place")
 	}
 	return nil
 }

@@ -2,18 +2,7 @@ package instance
 
 import "sync"
 
-// CloneOptions are the options of Clone. The functions are never called concurrently, and may be
-// nil.
-type CloneOptions struct {
-	// Progress is called when a phase begins, after each object or batch of rows, and when the
-	// phase has ended.
-	Progress func(Progress)
-	// Damaged is called for each object in the source that is missing or does not match its
-	// checksums.
-	Damaged func(name string, err error)
-}
-
-// Progress is how far a phase of Clone or of Check is.
+// Progress is how far a phase of Backup, Restore or Check is.
 type Progress struct {
 	Phase       Phase
 	Done, Total int64 // in the phase's unit; Done may exceed Total if rows were added, or if it is 0
@@ -23,7 +12,7 @@ type Progress struct {
 // Phase is a part of an operation.
 type Phase string
 
-// The phases of Clone, in their order.
+// The phases of Restore, in their order. Backup has them in the reverse order.
 const (
 	PhaseBytes    Phase = "bytes"    // counted in bytes
 	PhaseMetadata Phase = "metadata" // counted in rows
@@ -39,21 +28,24 @@ const (
 	PhaseObjects Phase = "objects" // counted in objects
 )
 
-// reporter calls the functions of CloneOptions, one at a time.
+// reporter calls the functions for progress and for damage, one at a time.
 type reporter struct {
-	opt CloneOptions
+	onProgress func(Progress)
+	onDamage   func(name string, err error)
+
 	mu  sync.Mutex
 	now Progress
 }
 
-func newReporter(opt CloneOptions) *reporter {
-	if opt.Progress == nil {
-		opt.Progress = func(Progress) {}
+// newReporter returns a reporter that calls these functions, which may be nil.
+func newReporter(progress func(Progress), damaged func(name string, err error)) *reporter {
+	if progress == nil {
+		progress = func(Progress) {}
 	}
-	if opt.Damaged == nil {
-		opt.Damaged = func(string, error) {}
+	if damaged == nil {
+		damaged = func(string, error) {}
 	}
-	return &reporter{opt: opt}
+	return &reporter{onProgress: progress, onDamage: damaged}
 }
 
 // begin starts a phase of total units.
@@ -72,12 +64,12 @@ func (r *reporter) update(change func(*Progress)) {
 	defer r.mu.Unlock()
 	change(&r.now)
 	if r.now.Phase != "" {
-		r.opt.Progress(r.now)
+		r.onProgress(r.now)
 	}
 }
 
 func (r *reporter) damaged(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.opt.Damaged(name, err)
+	r.onDamage(name, err)
 }

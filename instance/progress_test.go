@@ -6,7 +6,7 @@ import "testing"
 // pages of PostgreSQL's tables, is not reported.
 func TestNoProgressWithoutAPhase(t *testing.T) {
 	var got []Progress
-	r := newReporter(CloneOptions{Progress: func(p Progress) { got = append(got, p) }})
+	r := newReporter(func(p Progress) { got = append(got, p) }, nil)
 	r.end()
 	if len(got) != 0 {
 		t.Errorf("progress before the first phase: %+v", got)

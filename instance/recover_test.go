@@ -196,11 +196,3 @@ func TestRecoverACopy(t *testing.T) {
 		put(t, blobs, "lost")
 	})
 }
-
-// TestCloneIsRecorded checks that a start on a clone checks nothing: the clone's database was made
-// in its folder.
-func TestCloneIsRecorded(t *testing.T) {
-	data := filepath.Join(testenv.MemoryDir(t), "clone")
-	testenv.Must(Clone(t.Context(), Location{Data: newSource(t)}, Location{Data: data}, CloneOptions{}))(t)
-	run(t, data, func(s *storage.Stores, _ *blob.Service) { testenv.Equal(t, s.Look.Why, "", "why a clone is checked") })
-}

@@ -19,7 +19,7 @@ func TestReset(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	s := endpointAt(t, data, true)
-	checkClone(t, s.Meta, s.Bytes) // nothing was deleted
+	checkSource(t, s.Meta, s.Bytes) // nothing was deleted
 	if err := Reset(t.Context(), data, func() error { return nil }); !errors.Is(err, datadir.ErrInUse) {
 		t.Errorf("while it is in use: %v", err)
 	}

@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"sluice/backup"
 	"sluice/blob"
@@ -37,7 +35,7 @@ type RestoreOptions struct {
 type RestoreResult struct {
 	ID         string // the instance's
 	Generation int64
-	Existed    bool // the backup was restored there before; the counts are 0
+	Existed    bool // the instance is there already; the counts are 0
 	Blobs      int64
 	Objects    int64
 	Bytes      int64
@@ -59,9 +57,8 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 	if m.Schema > storage.Schema() {
 		return result, fmt.Errorf("the backup has schema %d, and this version knows those up to %d: restore it with the version %s or a newer one", m.Schema, storage.Schema(), m.Program)
 	}
-	r := &restorer{repo: repo, manifest: m, location: target, opt: opt, part: selection{account: opt.Account, prefix: opt.Prefix}}
-	r.progress = newReporter(CloneOptions{Progress: opt.Progress, Damaged: opt.Damaged})
-	r.id = m.Instance
+	r := &restorer{repo: repo, manifest: m, location: target, part: selection{account: opt.Account, prefix: opt.Prefix}}
+	r.progress, r.id = newReporter(opt.Progress, opt.Damaged), m.Instance
 	if r.part.partial() {
 		sum := sha256.Sum256([]byte(m.ID() + "\x00" + opt.Account + "\x00" + opt.Prefix))
 		r.id = hex.EncodeToString(sum[:])[:len(m.Instance)]
@@ -89,17 +86,6 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 	return result, err
 }
 
-// restorer restores a backup. It marks the target as a clone's, and publishes it as one.
-type restorer struct {
-	cloner
-
-	repo     *backup.Repository
-	manifest *backup.Manifest
-	location Location // the target's
-	opt      RestoreOptions
-	part     selection
-}
-
 // older reports whether the backup has an older schema than this version.
 func (r *restorer) older() bool { return r.manifest.Schema < storage.Schema() }
 
@@ -107,13 +93,13 @@ func (r *restorer) older() bool { return r.manifest.Schema < storage.Schema() }
 // restored instance already.
 func (r *restorer) open(ctx context.Context) (_ context.Context, existed bool, err error) {
 	if !r.older() {
-		return r.openTarget(ctx, r.location)
+		return r.openTarget(ctx)
 	}
 	r.target, err = storage.OpenOlder(ctx, r.location, r.manifest.Schema, r.markBytes)
 	if !errors.Is(err, database.ErrNewer) {
-		return r.takeTarget(ctx, r.location, err)
+		return r.takeTarget(ctx, err)
 	}
-	ctx, existed, err = r.openTarget(ctx, r.location)
+	ctx, existed, err = r.openTarget(ctx)
 	if err == nil && !existed {
 		err = errors.New("the target: a restore was interrupted there when the rows had been migrated to this version's schema: empty it")
 	}
@@ -130,7 +116,7 @@ func (r *restorer) migrate(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return ctx, fmt.Errorf("migrating the metadata: %w", err)
 	}
-	ctx, _, err = r.takeTarget(ctx, r.location, nil)
+	ctx, _, err = r.takeTarget(ctx, nil)
 	return ctx, err
 }
 
@@ -328,118 +314,3 @@ func (r *restorer) beginGeneration(ctx context.Context) (int64, error) {
 	}
 	return past.Begin(ctx, r.target.SQL, r.target.Bytes, database.KeptObjects{})
 }
-
-// selection selects a part of a backup: one account's blobs, or some of them. Its zero value
-// selects everything.
-type selection struct {
-	account, prefix string
-
-	contents map[string]int64 // that these blobs have, and how many share it
-	objects  map[string]bool  // that these contents need
-}
-
-func (s *selection) partial() bool { return s.account != "" }
-
-// choose reads which contents and objects the selected blobs need.
-func (s *selection) choose(ctx context.Context, repo *backup.Repository, m *backup.Manifest) error {
-	if !s.partial() {
-		return nil
-	}
-	s.contents, s.objects = map[string]int64{}, map[string]bool{}
-	blobs, extents := m.Table("blobs"), m.Table("extents")
-	err := repo.Rows(ctx, blobs, func(rows [][]any) error {
-		content, shared := slices.Index(blobs.Columns, "content"), slices.Index(blobs.Columns, "shared")
-		for _, row := range s.selected(blobs, rows) {
-			id, _ := row[content].([]byte)
-			if of, _ := row[shared].([]byte); bytes.Equal(of, id) {
-				s.contents[string(id)]++
-			} else {
-				s.contents[string(id)] += 0
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(s.contents) == 0 {
-		return fmt.Errorf("%w: the backup has no blob of the account %q with a name that begins with %q", backup.ErrNotFound, s.account, s.prefix)
-	}
-	return repo.Rows(ctx, extents, func(rows [][]any) error {
-		content, object := slices.Index(extents.Columns, "content"), slices.Index(extents.Columns, "object")
-		for _, row := range rows {
-			id, _ := row[content].([]byte)
-			if name, ok := row[object].([]byte); ok && s.has(id) {
-				s.objects[string(name)] = true
-			}
-		}
-		return nil
-	})
-}
-
-// has reports whether a selected blob has this content.
-func (s *selection) has(content []byte) bool {
-	if !s.partial() {
-		return true
-	}
-	_, ok := s.contents[string(content)]
-	return ok
-}
-
-// needs reports whether a selected blob needs this object.
-func (s *selection) needs(object string) bool { return !s.partial() || s.objects[object] }
-
-// selected returns the selected blobs' rows.
-func (s *selection) selected(blobs *backup.Table, rows [][]any) (list [][]any) {
-	account, head, tail := slices.Index(blobs.Columns, "account"), slices.Index(blobs.Columns, "name_head"), slices.Index(blobs.Columns, "name_tail")
-	for _, row := range rows {
-		a, _ := row[account].([]byte)
-		h, _ := row[head].([]byte)
-		t, _ := row[tail].([]byte)
-		if string(a) == s.account && strings.HasPrefix(string(h)+string(t), s.prefix) {
-			list = append(list, row)
-		}
-	}
-	return list
-}
-
-// rows returns a table's rows that are restored. A part of a backup has blobs without
-// owners, because their keys are not part of it.
-func (s *selection) rows(t *backup.Table, rows [][]any) [][]any {
-	if !s.partial() {
-		return rows
-	}
-	switch t.Name {
-	case "blobs":
-		owner := slices.Index(t.Columns, "owner")
-		list := s.selected(t, rows)
-		for _, row := range list {
-			row[owner] = nil
-		}
-		return list
-	case "starts", "extents":
-		content := slices.Index(t.Columns, "content")
-		return slices.DeleteFunc(rows, func(row []any) bool {
-			id, _ := row[content].([]byte)
-			return !s.has(id)
-		})
-	default:
-		return nil
-	}
-}
-
-// shares returns the rows that count how many selected blobs share a content.
-func (s *selection) shares(columns []string) (rows [][]any) {
-	for content, n := range s.contents {
-		if n == 0 {
-			continue
-		}
-		row := make([]any, len(columns))
-		row[slices.Index(columns, "content")], row[slices.Index(columns, "refs")] = []byte(content), n
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b []any) int { return bytes.Compare(contentIn(a), contentIn(b)) })
-	return rows
-}
-
-func contentIn(row []any) []byte { content, _ := row[0].([]byte); return content }

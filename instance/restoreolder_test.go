@@ -122,7 +122,7 @@ func restoreOlder(t *testing.T, repo *backup.Repository, m *backup.Manifest, to 
 	checked := testenv.Must(Check(t.Context(), to, CheckOptions{Bytes: true}))(t)
 	testenv.Equal(t, checked.Found, 0, "findings after a restore of schema %d", m.Schema)
 	s := testenv.Must(storage.Open(t.Context(), to, storage.Options{}))(t)
-	checkClone(t, s.Meta, s.Bytes)
+	checkSource(t, s.Meta, s.Bytes)
 	checkSmall(t, s, "small2", smallBody("small", 2))
 	testenv.OK(t, s.Close())
 }

@@ -56,8 +56,6 @@ type commands struct {
 	Recover     recoverCommand    `cmd:"" group:"Running a server:" help:"Continue with an instance that was set back to an older state."`
 	Backup      backupCommand     `cmd:"" group:"Running a server:" help:"Make, list, verify and remove backups of an instance."`
 	Restore     restoreCommand    `cmd:"" group:"Running a server:" help:"Make an instance of a backup."`
-	Clone       cloneCommand      `cmd:"" group:"Running a server:" help:"Copy an instance, for example from a folder to PostgreSQL and an object store."`
-	Migrate     migrateCommand    `cmd:"" group:"Running a server:" hidden:"" help:"Deprecated: use clone."`
 	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version."`
 	Completion  completionCommand `cmd:"" group:"Other:" help:"Print a script that completes commands, flags and names of blobs in a shell."`
 	HelpCommand helpCommand       `cmd:"" group:"Other:" name:"help" help:"Print the help of a command, or the list of all commands."`

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/terminal"
 )
 
-// progress shows the progress of a clone or a check on a terminal. The caller must Close it.
+// progress shows on a terminal how far a backup, a restore or a check is. The caller must Close it.
 type progress struct {
 	shown    *terminal.Progress
 	phase    instance.Phase

@@ -56,7 +56,7 @@ type printedRestore struct {
 	Backup     string `json:"backup"`
 	Instance   string `json:"instance"`
 	Generation int64  `json:"generation"`
-	Existed    bool   `json:"existed"` // it was restored before
+	Existed    bool   `json:"existed"` // the instance is there already
 	Blobs      int64  `json:"blobs"`
 	Objects    int64  `json:"objects"`
 	Bytes      int64  `json:"bytes"`
@@ -107,7 +107,7 @@ func (c *restoreCommand) print(console *console, m *backup.Manifest, result inst
 	line := fmt.Sprintf("Restored the backup %s as generation %d of the instance %s: %d blobs, %d objects with %s.",
 		m.ID(), result.Generation, result.ID, result.Blobs, result.Objects, units.Bytes(result.Bytes))
 	if result.Existed {
-		line = fmt.Sprintf("The backup %s was restored before.", m.ID())
+		line = fmt.Sprintf("The instance %s is there already: nothing was restored.", result.ID)
 	}
 	if result.Lacking > 0 {
 		line += fmt.Sprintf("\nThe backup lacks %d objects, which were damaged when it was made: sluice check names their blobs.", result.Lacking)

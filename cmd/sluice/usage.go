@@ -179,7 +179,11 @@ var flagSynonyms = map[string]string{"-R": "--recursive", "-a": "--recursive", "
 var unneeded = map[string]string{
 	"mkdir": "folders come and go with the names of blobs", "rmdir": "folders come and go with the names of blobs",
 	"mb": "an account exists while it has blobs", "touch": "sluice put /dev/null ACCOUNT/NAME stores an empty blob",
+	"clone": cloning, "migrate": cloning,
 }
+
+// cloning is what copies an instance.
+const cloning = "sluice backup PLACE and then sluice restore PLACE --to DIR copy an instance"
 
 // synonyms are what other programs call commands.
 var synonyms = map[string]string{

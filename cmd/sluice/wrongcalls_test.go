@@ -32,6 +32,7 @@ var wrongCalls = []wrongCall{
 	{line: "move team/a team/b", want: `there is no command "move": did you mean mv?`},
 	{line: "remove team/a", want: `there is no command "remove": did you mean rm?`},
 	{line: "mirror a :team", want: `there is no command "mirror": did you mean sync?`},
+	{line: "clone --from a --to b", want: `there is no command "clone", and no need for one: sluice backup PLACE and then sluice restore PLACE --to DIR copy an instance`},
 	{line: "key delete", want: `there is no command "key delete": sluice help key lists the commands`},
 	{line: "nonsense", want: `there is no command "nonsense": sluice help lists the commands`},
 	{line: "key crate", want: `there is no command "key crate": did you mean key create?`},
@@ -134,8 +135,6 @@ var wrongCalls = []wrongCall{
 	{line: "key create --scopes read --all-accounts --expires 7", want: `--expires: 7 has no unit: want a duration, such as 7d for days, or Unix seconds`},
 	{line: "key create --scopes read --all-accounts --expires tomorrow", want: `--expires: want a duration from now, such as 30d or 720h, or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z, not "tomorrow"`},
 	{line: "key list --data /nonexistent/data", code: exitNotFound, want: `there is no data in the folder /nonexistent/data: name another with --data DIR`},
-	{line: "clone --to x", want: `--from DIR, or both --from-meta and --from-bytes, is required`},
-	{line: "clone", want: `--from DIR, or both --from-meta and --from-bytes, is required; --to DIR, or both --to-meta and --to-bytes, is required`},
 
 	{line: "key update ID", want: `nothing to change: set --scopes, --accounts, --all-accounts, --label, --expires, --s3 or --no-s3`},
 	{line: "key update ID --all-accounts --accounts a", want: `--accounts and --all-accounts: set one of them`},

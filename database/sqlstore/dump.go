@@ -26,6 +26,9 @@ const (
 	InlineTable  = "inline"  // content, part, off, size, blocks; for each inline extent
 )
 
+// dumpPage is the number of rows that are read at a time, or deleted in one transaction.
+const dumpPage = 1000
+
 // Dump receives a snapshot. An error of its functions ends the dump.
 type Dump struct {
 	// Begin is called with the snapshot's time and with all properties. If the engine begins the
@@ -51,12 +54,12 @@ func (s *Store) Dump(ctx context.Context, to Dump) error {
 		if err := to.Begin(t.Now, properties); err != nil {
 			return err
 		}
-		for i := range copied {
-			if copied[i].name == bodiesTable {
+		for i := range dumped {
+			if dumped[i].name == bodiesTable {
 				continue
 			}
-			if err := t.dump(ctx, &copied[i], "", to); err != nil {
-				return fmt.Errorf("table %s: %w", copied[i].name, err)
+			if err := t.dump(ctx, &dumped[i], "", to); err != nil {
+				return fmt.Errorf("table %s: %w", dumped[i].name, err)
 			}
 		}
 		if err := t.dump(ctx, &objectRows, `object IS NOT NULL AND NOT `+isGarbage, to); err != nil {
@@ -84,18 +87,40 @@ func (t storeTx) dump(ctx context.Context, tb *table, condition string, to Dump)
 		}
 		var page [][]any
 		row := newRow(len(tb.columns()))
-		err := t.Each(tb.selectSome(after == nil, condition), append(append(engine.Args{}, after...), int64(copyPage)), row.places(), func() error {
+		err := t.Each(tb.selectPage(after == nil, condition), append(append(engine.Args{}, after...), int64(dumpPage)), row.places(), func() error {
 			page = append(page, row.values())
 			return nil
 		})
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		if err := to.Rows(page); err != nil || len(page) < copyPage {
+		if err := to.Rows(page); err != nil || len(page) < dumpPage {
 			return err
 		}
 		after = page[len(page)-1][:len(tb.key)]
 	}
+}
+
+// CountRows returns how many rows Dump reads, and bodies there are.
+func (s *Store) CountRows(ctx context.Context) (int64, error) {
+	var sum int64
+	for i := range dumped {
+		n, err := s.countRows(ctx, &dumped[i])
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+func (s *Store) countRows(ctx context.Context, tb *table) (int64, error) {
+	var n int64
+	err := s.snapshot(ctx, func(t storeTx) error {
+		_, err := t.Row(tb.selectCount(), nil, (*engine.Integer)(&n))
+		return err
+	})
+	return n, err
 }
 
 // Body is the body of an inline extent.
@@ -120,16 +145,6 @@ func (s *Store) Bodies(ctx context.Context, from []any, limit int) (list []Body,
 	return list, err
 }
 
-// NeedsObject reports whether a content that is no garbage has an extent with this object.
-func (s *Store) NeedsObject(ctx context.Context, object string) (needed bool, err error) {
-	err = s.read(ctx, func(t storeTx) (err error) {
-		var one engine.Integer
-		needed, err = t.Row(`SELECT 1 FROM extents WHERE object = $1 AND NOT `+isGarbage, engine.Args{[]byte(object)}, &one)
-		return err
-	})
-	return needed, err
-}
-
 // NeedsBody reports whether a content that is no garbage has this inline extent, a row of
 // InlineTable. A part that was sent again has another one with the same key.
 func (s *Store) NeedsBody(ctx context.Context, inline []any) (needed bool, err error) {
@@ -149,8 +164,27 @@ func (s *Store) Load(ctx context.Context, t Table, rows [][]any) error {
 	if err != nil {
 		return err
 	}
-	c := copier{to: s}
-	return c.insert(ctx, tb, rows)
+	return s.insert(ctx, tb, rows)
+}
+
+func (s *Store) insert(ctx context.Context, tb *table, rows [][]any) error {
+	return s.writeLocked(ctx, func(t storeTx) error {
+		for left := rows; len(left) > 0; {
+			n := engine.RowsPerStatement
+			if len(left) < n {
+				n = 1 // so that there are two statements for each table
+			}
+			var in engine.Args
+			for _, row := range left[:n] {
+				in = append(in, row...)
+			}
+			if _, err := t.Exec(tb.insert(n), in...); err != nil {
+				return err
+			}
+			left = left[n:]
+		}
+		return nil
+	})
 }
 
 // bodiesColumns describes the rows that LoadBodies inserts.
@@ -172,7 +206,7 @@ var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 // that this version does not know, and lack others: whether they exist is for the database to say.
 func loadedTable(t Table) (*table, error) {
 	for _, name := range append([]string{t.Name}, t.Columns...) {
-		if !identifier.MatchString(name) || slices.Contains(notCopied, t.Name) {
+		if !identifier.MatchString(name) || slices.Contains(notDumped, t.Name) {
 			return nil, fmt.Errorf("sqlstore: a dump cannot have the table %q with a column %q", t.Name, name)
 		}
 	}
@@ -184,18 +218,83 @@ func loadedTable(t Table) (*table, error) {
 
 // Unload deletes all rows that Load and LoadBodies have inserted into these tables.
 func (s *Store) Unload(ctx context.Context, tables []Table) error {
-	c := copier{to: s, page: copyPage}
 	for _, t := range append(slices.Clone(tables), bodiesColumns) {
 		tb, err := loadedTable(t)
 		if err != nil {
 			return err
 		}
-		if err := c.clear(ctx, tb); err != nil {
+		if err := s.clear(ctx, tb); err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 	}
 	return nil
 }
 
-// FinishLoad adds up the counts of accounts, which triggers have counted.
-func (s *Store) FinishLoad(ctx context.Context) error { return s.foldAll(ctx, meta.AccountCounts) }
+// clear deletes all rows of a table, a page in each transaction.
+func (s *Store) clear(ctx context.Context, tb *table) error {
+	for more := true; more; {
+		err := s.writeLocked(ctx, func(t storeTx) (err error) {
+			var one int64
+			if more, err = t.Row(tb.rows("1")+" LIMIT 1", nil, (*engine.Integer)(&one)); more && err == nil {
+				err = t.Change(tb.remove(dumpPage))
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FinishLoad adds up the counts of accounts, which triggers have counted, in transactions of 1,000
+// rows.
+func (s *Store) FinishLoad(ctx context.Context) error {
+	for rows := dumpPage; rows == dumpPage; {
+		err := s.writeLocked(ctx, func(t storeTx) (err error) {
+			rows, err = meta.AccountCounts.Fold(t.Tx, dumpPage)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columns is the destination for a row with columns of any type.
+type columns []column
+
+// column holds an int64, a []byte, or nil for NULL.
+type column struct{ value any }
+
+// Scan implements sql.Scanner. It copies bytes.
+func (c *column) Scan(src any) error {
+	switch v := src.(type) {
+	case nil, int64:
+		c.value = v
+	case []byte:
+		c.value = append([]byte{}, v...)
+	default:
+		return fmt.Errorf("%T is neither an integer nor bytes", src)
+	}
+	return nil
+}
+
+func newRow(n int) columns { return make(columns, n) }
+
+func (r columns) places() engine.Args {
+	places := make(engine.Args, len(r))
+	for i := range r {
+		places[i] = &r[i]
+	}
+	return places
+}
+
+func (r columns) values() []any {
+	values := make([]any, len(r))
+	for i := range r {
+		values[i] = r[i].value
+	}
+	return values
+}

@@ -56,3 +56,23 @@ func (s *Store) Empty(ctx context.Context) (bool, error) {
 		return rows == 0, err
 	})
 }
+
+// Properties returns all properties by name.
+func (s *Store) Properties(ctx context.Context) (map[string]string, error) {
+	var facts map[string]string
+	err := s.read(ctx, func(t storeTx) (err error) {
+		facts, err = t.properties()
+		return err
+	})
+	return facts, err
+}
+
+func (t storeTx) properties() (map[string]string, error) {
+	facts := map[string]string{}
+	var name, value string
+	err := t.Each(`SELECT name, value FROM facts`, nil, engine.Args{&name, &value}, func() error {
+		facts[name] = value
+		return nil
+	})
+	return facts, err
+}

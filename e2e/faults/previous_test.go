@@ -99,7 +99,8 @@ func TestDataFolderOfThePreviousVersion(t *testing.T) {
 }
 
 // TestUnfinishedCopyOfThePreviousVersion checks that the server recognizes the markers that the
-// previous version put on a target: it does not serve the target, and a clone can complete it.
+// previous version put on a target: it does not serve the target, and a restore of that instance
+// can complete it.
 func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 	t.Parallel()
 	source, target := filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "target")
@@ -113,9 +114,11 @@ func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 	from, to := filepath.Join(target, "bytes", "sluice-instance"), filepath.Join(target, "bytes", "sluice-migration")
 	testenv.OK(t, errors.Join(os.Rename(from, to), os.WriteFile(to, id, 0o600)))
 	if r := e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.Code != 1 || !strings.Contains(r.Stderr, "unfinished copy") {
-		t.Fatalf("serve on an unfinished clone: exit code %d, %s", r.Code, r.Stderr)
+		t.Fatalf("serve on an unfinished copy: exit code %d, %s", r.Code, r.Stderr)
 	}
-	e2e.RunClone(t, "--from", source, "--to", target)
+	place := filepath.Join(t.TempDir(), "place")
+	e2e.Prints(t, "backup", place, "--data", source)
+	e2e.Restored(t, nil, place, "--to", target)
 	s = e2e.Start(t, e2e.Options{Data: target})
 	for name, want := range p.Blobs {
 		if r := s.Must(200, "GET", name, nil); e2e.Digest(r.Body) != want {

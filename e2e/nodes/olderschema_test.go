@@ -96,10 +96,9 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 	t.Parallel()
 	data := olderFolder(t)
 	before := filesOf(t, data)
-	empty := filepath.Join(t.TempDir(), "empty")
 	for _, command := range append(commandsOnMetadata("--data", data),
 		[]string{"reset", "--yes", "--data", data},
-		[]string{"clone", "--from", data, "--to", empty},
+		[]string{"backup", filepath.Join(t.TempDir(), "place"), "--data", data},
 	) {
 		refusesOlder(t, command)
 		if after := filesOf(t, data); after != before {
@@ -114,16 +113,18 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 	}
 }
 
-// TestCloneLeavesAnOlderTarget checks that clone refuses a target with an older version's metadata
-// and does not migrate it.
-func TestCloneLeavesAnOlderTarget(t *testing.T) {
+// TestRestoreLeavesAnOlderTarget checks that restore refuses a target with an older version's
+// metadata and does not migrate it.
+func TestRestoreLeavesAnOlderTarget(t *testing.T) {
 	t.Parallel()
 	data, current := olderFolder(t), filepath.Join(t.TempDir(), "current")
 	e2e.Start(t, e2e.Options{Data: current}).Stop()
 	database := filesOf(t, filepath.Join(data, "meta.db"))
-	refusesOlder(t, []string{"clone", "--from", current, "--to", data})
+	place := filepath.Join(t.TempDir(), "place")
+	e2e.Prints(t, "backup", place, "--data", current)
+	refusesOlder(t, []string{"restore", place, "--to", data})
 	if after := filesOf(t, filepath.Join(data, "meta.db")); after != database {
-		t.Error("the clone has changed the metadata of its target")
+		t.Error("the restore has changed the metadata of its target")
 	}
 }
 
@@ -153,12 +154,10 @@ func TestCommandsLeaveOlderPostgres(t *testing.T) {
 	}
 	before := describe()
 	data := t.TempDir()
+	testenv.OK(t, os.MkdirAll(filepath.Join(data, "bytes"), 0o700))
 	for _, command := range append(commandsOnMetadata("--data", data, "--meta", dsn),
-		[]string{"clone", "--from-meta", dsn, "--from", data, "--to", filepath.Join(t.TempDir(), "empty")},
+		[]string{"backup", filepath.Join(t.TempDir(), "place"), "--data", data, "--meta", dsn},
 	) {
-		if command[0] == "clone" {
-			testenv.OK(t, os.MkdirAll(filepath.Join(data, "bytes"), 0o700))
-		}
 		refusesOlder(t, command)
 		if after := describe(); after != before {
 			t.Fatalf("sluice %s has changed the schema:\n%s", strings.Join(command, " "), after)

@@ -11,7 +11,7 @@ import (
 
 var (
 	// ErrInUse is returned by Hold when another process holds the lease.
-	ErrInUse = errors.New("a node, or another clone command, is running on it: stop all of them first")
+	ErrInUse = errors.New("a node, or another sluice restore, is running on it: stop all of them first")
 	// ErrLost is the cause with which Hold's context ends when the lease was lost.
 	ErrLost = errors.New("a node was started on it, or its database did not respond for too long: stop all nodes, and run the same command again")
 )

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"strings"
 
 	"sluice/bytestore/cached"
@@ -63,15 +62,6 @@ func Redacted(dsn string) string {
 		u.RawQuery = query.Encode()
 	}
 	return u.Redacted()
-}
-
-// Overlaps reports whether both locations name the same metadata or the same bytes.
-func (l Location) Overlaps(other Location) bool {
-	a, aErr := filepath.Abs(l.Data)
-	b, bErr := filepath.Abs(other.Data)
-	sameFolder := aErr == nil && bErr == nil && a == b
-	same := func(a, b string) bool { return a == b && (a != "" || sameFolder) }
-	return same(l.Meta, other.Meta) || same(l.Bytes, other.Bytes)
 }
 
 // Options say where and how a node keeps a SQLite database, and the sizes of what it keeps in front

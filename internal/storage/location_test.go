@@ -26,25 +26,6 @@ func TestLocationValidate(t *testing.T) {
 	}
 }
 
-func TestLocationOverlaps(t *testing.T) {
-	const meta, bytes = "postgres://host/name", "s3://bucket"
-	for _, test := range []struct {
-		a, b Location
-		want bool
-	}{
-		{Location{Data: "a"}, Location{Data: "b"}, false},
-		{Location{Data: "a"}, Location{Data: "./a/."}, true},
-		{Location{Data: "a"}, Location{Data: "a", Meta: meta}, true},
-		{Location{Data: "a"}, Location{Data: "a", Meta: meta, Bytes: bytes}, false},
-		{Location{Data: "a", Meta: meta}, Location{Data: "b", Meta: meta}, true},
-		{Location{Data: "a", Bytes: bytes}, Location{Meta: meta, Bytes: bytes}, true},
-	} {
-		if got := test.a.Overlaps(test.b); got != test.want || test.b.Overlaps(test.a) != got {
-			t.Errorf("%+v and %+v: Overlaps is %t, want %t", test.a, test.b, got, test.want)
-		}
-	}
-}
-
 func TestRedacted(t *testing.T) {
 	for dsn, want := range map[string]string{
 		"":                     "",

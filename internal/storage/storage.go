@@ -369,14 +369,15 @@ func Reset(path string, permit func(whole.Database) error) (err error) {
 // HasInstance reports whether a data folder has metadata, or what an interrupted Reset has left.
 func HasInstance(path string) bool { return datadir.HasDatabase(path) || datadir.Interrupted(path) }
 
-// Endpoint is a clone's source or target. Its parts may belong to no instance yet.
+// Endpoint is an instance that a command uses alone, or a restore's target. A target's parts may
+// belong to no instance yet.
 type Endpoint struct {
 	*Stores
 
 	SQL *sqlstore.Store // the same as Meta
 }
 
-// OpenEndpoint opens a source's or a target's stores, and locks its data folder if it has one. If
+// OpenEndpoint opens an instance's or a target's stores, and locks its data folder, if any. If
 // existing is set, it returns an error if a part does not exist, or ErrDamaged, and creates
 // nothing. It returns database.ErrOlder if there is metadata with an older schema. If mark is not
 // nil, OpenEndpoint calls it with the bytes before it creates the metadata. The caller must Close
@@ -414,7 +415,7 @@ func openEndpoint(ctx context.Context, l Location, existing bool, mark func(cont
 		}
 	}
 	if l.Data == "" { // an object store needs a folder for staging
-		l.Data, err = os.MkdirTemp("", "sluice-clone-")
+		l.Data, err = os.MkdirTemp("", "sluice-staging-")
 		if err != nil {
 			return nil, err
 		}

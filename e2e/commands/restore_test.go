@@ -14,7 +14,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// belongings are what a test stores in a server before the clone, and reads from the clone.
+// belongings are what a test stores in a server before a backup, and reads after its restore.
 type belongings struct {
 	blobs   map[string]string // digests by target
 	upload  string            // with its first part
@@ -66,7 +66,7 @@ func (b *belongings) Check(s *e2e.Server) {
 	whole := slices.Concat(e2e.Content(8, 50_000), e2e.Content(9, 50_000))
 	b.blobs[e2e.BlobTarget("0x1", "later")] = e2e.Digest(whole)
 	if r := s.Must(200, "GET", e2e.BlobTarget("0x1", "later"), nil); e2e.Digest(r.Body) != e2e.Digest(whole) {
-		s.T.Errorf("an upload that was begun before the clone is %v", r)
+		s.T.Errorf("an upload that was begun before the backup is %v", r)
 	}
 	before := e2e.Number(s.T, s.Left(b.session))
 	s.Must(200, "POST", "/v1/sessions/"+b.session+"/use", nil)
@@ -85,45 +85,44 @@ func (b *belongings) Check(s *e2e.Server) {
 	s.Must(200, "PUT", e2e.PartTarget(b.upload, 0), e2e.Content(8, 50_000))
 }
 
-// TestCloneToNodesAndBack clones an instance from a folder to PostgreSQL and an object store, and
-// back to another folder.
-func TestCloneToNodesAndBack(t *testing.T) {
+// TestRestoreToNodesAndBack moves an instance from a folder to PostgreSQL and an object store by a
+// backup, and back to another folder.
+func TestRestoreToNodesAndBack(t *testing.T) {
 	t.Parallel()
 	c := e2e.NewCluster(t, e2e.Options{})
 	places := c.Places(c.Database)
 	meta, bytes := places[1], places[3]
 	first := e2e.Start(t, e2e.Options{})
 	b := storeBelongings(first)
-	if r := e2e.SluiceRuns(t, "clone", "--from", first.Data, "--to-meta", meta, "--to-bytes", bytes); r.Code != 1 || !strings.Contains(r.Stderr, "in use") {
-		t.Errorf("of a running server: exit code %d, %s", r.Code, r.Stderr)
-	}
+	there, back := filepath.Join(t.TempDir(), "there"), filepath.Join(t.TempDir(), "back")
+	e2e.Prints(t, "backup", there, "--data", first.Data)
+	b.Check(first)
 	first.Stop()
-	e2e.RunClone(t, "--from", first.Data, "--to-meta", meta, "--to-bytes", bytes)
+	e2e.Prints(t, "backup", there, "--data", first.Data) // what has changed since the first one
+	e2e.Restored(t, nil, there, "--to-meta", meta, "--to-bytes", bytes)
 
 	c.Start(1)
 	b.Check(c.Nodes[0])
-	back := filepath.Join(t.TempDir(), "back")
-	r := e2e.SluiceRuns(t, "clone", "--from-meta", meta, "--from-bytes", bytes, "--to", back, "--quiet")
-	if r.Code != 1 || !strings.Contains(r.Stderr, "the source: a node, or another clone command, is running on it") {
-		t.Errorf("of a running node: exit code %d, %s", r.Code, r.Stderr)
+	r := e2e.SluiceRuns(t, "restore", there, "--to-meta", meta, "--to-bytes", bytes, "--quiet")
+	if r.Code != 1 || !strings.Contains(r.Stderr, "the target: a node, or another sluice restore, is running on it") {
+		t.Errorf("to a running node: exit code %d, %s", r.Code, r.Stderr)
 	}
 	c.Nodes[0].Stop()
-	e2e.RunClone(t, "--from-meta", meta, "--from-bytes", bytes, "--to", back)
+	e2e.Prints(t, "backup", back+".backups", "--meta", meta, "--bytes", bytes)
+	e2e.Restored(t, nil, back+".backups", "--to", back)
 	last := e2e.Start(t, e2e.Options{Data: back})
 	b.Check(last)
 	last.Stop()
-	if r := e2e.SluiceRuns(t, "audit", "--data", back); r.Code != 0 {
-		t.Errorf("audit: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
-	}
+	e2e.CheckClean(t, nil, "--data", back)
 }
 
-// TestCloneKilled kills the command several times during the copy. The last run completes the
-// clone.
-func TestCloneKilled(t *testing.T) {
+// TestRestoreKilled kills the command several times while it stores objects. The last run completes
+// the instance.
+func TestRestoreKilled(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
 	b := storeBelongings(s)
-	const more = 300
+	const more = 3000 // the files of a folder become objects about a thousand at a time
 	for i := range more {
 		data := e2e.Content(uint64(100+i), 17_000)
 		target := e2e.BlobTarget("many", fmt.Sprint(i))
@@ -131,37 +130,41 @@ func TestCloneKilled(t *testing.T) {
 		b.blobs[target] = e2e.Digest(data)
 	}
 	s.Stop()
-	target := filepath.Join(t.TempDir(), "target")
-	objects := func() int {
-		found, err := filepath.Glob(filepath.Join(target, "bytes", "??", "??-*"))
+	place, target := filepath.Join(t.TempDir(), "place"), filepath.Join(t.TempDir(), "target")
+	e2e.Prints(t, "backup", place, "--data", s.Data)
+	files := func(pattern string) int {
+		found, err := filepath.Glob(filepath.Join(target, "bytes", "??", pattern))
 		testenv.OK(t, err)
 		return len(found)
 	}
-	for i, end := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT, syscall.SIGKILL} {
-		at := max(1+i*more/4, objects()+1) // a new one, so the command has begun
-		command := exec.Command(e2e.Sluice, "clone", "--from", s.Data, "--to", target)
+	for _, stop := range []struct {
+		end   syscall.Signal
+		files string
+		at    int
+	}{{syscall.SIGKILL, "*", 1}, {syscall.SIGINT, "*", more / 4}, {syscall.SIGKILL, "??-*", more / 4}} {
+		command := exec.Command(e2e.Sluice, "restore", place, "--to", target)
 		log := &e2e.LogBuffer{}
 		command.Stderr = log
 		testenv.OK(t, command.Start())
-		s.Eventually("no objects are copied", func() bool { return objects() >= at })
-		testenv.OK(t, command.Process.Signal(end))
+		s.Eventually("no objects are restored", func() bool { return files(stop.files) >= stop.at })
+		testenv.OK(t, command.Process.Signal(stop.end))
 		if err := command.Wait(); err == nil {
-			t.Fatalf("the command got %v at %d objects and succeeded: %s", end, at, log)
+			t.Fatalf("the command got %v at %d files and succeeded: %s", stop.end, stop.at, log)
 		}
-		if end == syscall.SIGINT && !strings.HasSuffix(log.String(), "sluice: interrupted: run the same command again to resume\n") {
+		if stop.end == syscall.SIGINT && !strings.HasSuffix(log.String(), "sluice: interrupted: run the same command again to continue\n") {
 			t.Errorf("after an interrupt: %s", log)
 		}
-		if r := e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.Code != 1 || !strings.Contains(r.Stderr, "unfinished copy") || !strings.Contains(r.Stderr, "sluice clone") {
-			t.Fatalf("serve on an unfinished clone: exit code %d, %s", r.Code, r.Stderr)
+		if r := e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", target); r.Code != 1 || !strings.Contains(r.Stderr, "unfinished copy") || !strings.Contains(r.Stderr, "sluice restore") {
+			t.Fatalf("serve on an unfinished restore: exit code %d, %s", r.Code, r.Stderr)
 		}
 	}
-	had := objects()
-	e2e.RunClone(t, "--from", s.Data, "--to", target)
-	if had < more/2 {
-		t.Errorf("there were %d objects before the last run, want %d at least", had, more/2)
+	had := files("??-*")
+	e2e.Restored(t, nil, place, "--to", target)
+	if had < more/4 {
+		t.Errorf("there were %d objects before the last run, want %d at least", had, more/4)
 	}
 	if left, err := os.Stat(filepath.Join(target, "bytes", "sluice-migration")); err == nil {
-		t.Errorf("the marker of the clone is left: %v", left)
+		t.Errorf("the marker of the restore is left: %v", left)
 	}
 	b.Check(e2e.Start(t, e2e.Options{Data: target}))
 }

@@ -10,7 +10,7 @@ import (
 	"sluice/database/sqlstore/internal/usage"
 )
 
-// table describes a table for a copy.
+// table describes a table for a dump.
 type table struct {
 	name string
 	key  []string // unique columns with an index, by which rows are ordered
@@ -18,8 +18,8 @@ type table struct {
 	as   string   // the name of its rows in a dump, if it is not name
 }
 
-// copied are the tables that belong to an instance, in the order of copying.
-var copied = []table{
+// dumped are the tables that belong to an instance, in the order of dumping and loading.
+var dumped = []table{
 	// In this order, because triggers change garbage by shares when it is inserted, starts when
 	// garbage is deleted, and blobs by starts.
 	{name: "shares", key: []string{"content"}, rest: []string{"refs"}},
@@ -55,10 +55,10 @@ var copied = []table{
 	{name: "retained_sums", key: []string{"owner"}, rest: []string{"retained"}},
 }
 
-// notCopied are tables that CopyFrom does not copy. Most belong to one database; triggers fill the
+// notDumped are the tables that Dump does not read. Most belong to one database; triggers fill the
 // counts of accounts; sessions is a view of SQLite's tables for sessions; facts holds the
-// properties, and CopyFrom's caller copies the ones that describe the instance.
-var notCopied = []string{"damaged", "facts", "holds", "leases", "marks", "nodes", "past", "scrub", "session_counts", "session_terms", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
+// properties, from which the caller of Dump chooses those that describe the instance.
+var notDumped = []string{"damaged", "facts", "holds", "leases", "marks", "nodes", "past", "scrub", "session_counts", "session_terms", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 
@@ -68,12 +68,10 @@ func (tb *table) rows(columns string) string { return "SELECT " + columns + " FR
 // dumpName returns what the rows are named in a dump.
 func (tb *table) dumpName() string { return cmp.Or(tb.as, tb.name) }
 
-// selectPage returns the query for a page of rows after a key, or for the first page. Its
-// parameters are the key and the number of rows.
-func (tb *table) selectPage(first bool) string { return tb.selectSome(first, "") }
-
-// selectSome is selectPage for the rows that meet a condition; empty: all rows.
-func (tb *table) selectSome(first bool, condition string) string {
+// selectPage returns the query for a page of rows that meet a condition, after a key or from the
+// first one on. An empty condition is met by all rows. The parameters are the key and the number of
+// rows.
+func (tb *table) selectPage(first bool, condition string) string {
 	limit := 1
 	key := strings.Join(tb.key, ", ")
 	var conditions []string
@@ -88,10 +86,6 @@ func (tb *table) selectSome(first bool, condition string) string {
 		condition = " WHERE " + strings.Join(conditions, " AND ")
 	}
 	return tb.rows(strings.Join(tb.columns(), ", ")) + condition + fmt.Sprintf(" ORDER BY %s LIMIT ($%d + 0)", key, limit)
-}
-
-func (tb *table) selectLastKey() string {
-	return tb.rows(strings.Join(tb.key, ", ")) + " ORDER BY " + strings.Join(tb.key, " DESC, ") + " DESC LIMIT 1"
 }
 
 func (tb *table) selectCount() string { return tb.rows("COUNT(*)") }

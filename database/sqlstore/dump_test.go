@@ -22,21 +22,21 @@ import (
 	"sluice/metastore"
 )
 
-// TestCopyKnowsEveryTable: a migration that adds a table or a column must declare whether it
-// is copied.
-func TestCopyKnowsEveryTable(t *testing.T) {
+// TestDumpKnowsEveryTable: a migration that adds a table or a column must declare whether it
+// is dumped.
+func TestDumpKnowsEveryTable(t *testing.T) {
 	for name, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		have := tablesOf(t, s, name == "SQLite")
 		known := map[string][]string{}
-		for _, tb := range copied {
+		for _, tb := range dumped {
 			known[tb.name] = slices.Sorted(slices.Values(tb.columns()))
 		}
 		for name, columns := range have {
-			if slices.Contains(notCopied, name) {
+			if slices.Contains(notDumped, name) {
 				continue
 			}
 			if !slices.Equal(columns, known[name]) {
-				t.Errorf("%s has the columns %v, and %v are copied", name, columns, known[name])
+				t.Errorf("%s has the columns %v, and %v are dumped", name, columns, known[name])
 			}
 			delete(known, name)
 		}
@@ -197,7 +197,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))
 	f.note(f.Lease(f.ctx, "background", "me", time.Minute))
 	testenv.OK(tb, errors.Join(f.errs...))
-	for _, table := range copied {
+	for _, table := range dumped {
 		if n, err := s.countRows(tb.Context(), &table); err != nil || n == 0 {
 			tb.Fatalf("%s has %d rows, %v: the test shows nothing of it", table.name, n, err)
 		}
@@ -205,7 +205,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 }
 
 // sameTables fails the test if the stores' rows differ. It compares them one by one, independently
-// of the copy.
+// of dumps.
 func sameTables(tb testing.TB, a, b *Store) {
 	tb.Helper()
 	rows := func(s *Store, table *table) []string {
@@ -220,30 +220,73 @@ func sameTables(tb testing.TB, a, b *Store) {
 		slices.Sort(list)
 		return list
 	}
-	for i := range copied {
-		if want, got := rows(a, &copied[i]), rows(b, &copied[i]); !slices.Equal(want, got) {
-			tb.Errorf("%s has %d rows that are not the %d of the source", copied[i].name, len(got), len(want))
+	for i := range dumped {
+		if want, got := rows(a, &dumped[i]), rows(b, &dumped[i]); !slices.Equal(want, got) {
+			tb.Errorf("%s has %d rows that are not the %d of the source", dumped[i].name, len(got), len(want))
 		}
 	}
 	sameAccounts(tb, accountsAreExact(tb, b), accountsAreExact(tb, a))
 }
 
-func TestCopyThereAndBack(t *testing.T) {
+// errCut ends a load.
+var errCut = errors.New("cut")
+
+// pages counts pages of rows down, and ends the load with errCut at 0.
+type pages int
+
+func (p *pages) next() error {
+	if *p--; *p == 0 {
+		return errCut
+	}
+	return nil
+}
+
+// load replaces the rows of to by a dump of from, which may have another engine, as a restore does.
+// Pages have up to size rows, and left is how many are loaded.
+func load(ctx context.Context, to, from *Store, size int, left pages) error {
+	var tables []Table
+	rows := map[string][][]any{}
+	err := from.Dump(ctx, Dump{
+		Begin: func(time.Time, map[string]string) error { return nil },
+		Table: func(t Table) error { tables = append(tables, t); return nil },
+		Rows: func(page [][]any) error {
+			name := tables[len(tables)-1].Name
+			rows[name] = append(rows[name], page...)
+			return nil
+		},
+	})
+	tables = slices.DeleteFunc(tables, func(t Table) bool { return t.Name == ObjectsTable || t.Name == InlineTable })
+	if err = errors.Join(err, to.Unload(ctx, tables)); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		for page := range slices.Chunk(rows[table.Name], size) {
+			if err := errors.Join(to.Load(ctx, table, page), left.next()); err != nil {
+				return err
+			}
+		}
+	}
+	bodies, err := from.Bodies(ctx, []any{[]byte{}, int64(0), int64(0)}, 1<<30)
+	for page := range slices.Chunk(bodies, size) {
+		if err = errors.Join(err, to.LoadBodies(ctx, page), left.next()); err != nil {
+			return err
+		}
+	}
+	return errors.Join(err, to.FinishLoad(ctx))
+}
+
+func TestDumpThereAndBack(t *testing.T) {
 	ctx := t.Context()
 	first, second, third := openAt(t, databasePath(t), Options{}), openAtPostgres(t), openAt(t, databasePath(t), Options{})
 	fill(t, first, 10_000)
 	for _, step := range []struct{ from, to *Store }{{first, second}, {second, third}} {
-		want := testenv.Must(step.from.CountRows(ctx))(t)
-		var got int64
-		testenv.OK(t, step.to.CopyFrom(ctx, step.from, func(n int64) { got += n }))
-		if got < want {
-			t.Errorf("progress reported %d rows, want %d", got, want)
-		}
+		testenv.OK(t, load(ctx, step.to, step.from, dumpPage, 0))
+		testenv.Equal(t, testenv.Must(step.to.CountRows(ctx))(t), testenv.Must(step.from.CountRows(ctx))(t), "rows")
 		testenv.Equal(t, value(t, step.to, `SELECT COUNT(*) FROM account_deltas`), 0, "counts of accounts that are not added up")
 	}
 	sameTables(t, first, third)
 	if facts, err := second.Properties(ctx); err != nil || len(facts) != 0 {
-		t.Errorf("the facts %v were copied, %v", facts, err)
+		t.Errorf("the facts %v were loaded, %v", facts, err)
 	}
 	if n := value(t, third, `SELECT COUNT(*) FROM parts`); n < 10_000 {
 		t.Errorf("%d rows of parts, and the committed upload alone has 10,000 until the next purge", n)
@@ -253,84 +296,38 @@ func TestCopyThereAndBack(t *testing.T) {
 	testenv.Check(t, testenv.Error(third.CompleteUpload(ctx, "open", 3, 6, 0, nil)))
 }
 
-// TestCopyCutAfterEachPage: regardless of which commit was the last, the next run ends with
-// the same rows, and copies only the tables again that need it.
-func TestCopyCutAfterEachPage(t *testing.T) {
+// TestLoadCutAfterEachPage: whichever page was the last, the next load ends with the rows of its
+// dump. After the first one the source changes.
+func TestLoadCutAfterEachPage(t *testing.T) {
+	ctx := t.Context()
 	from := openAt(t, databasePath(t), Options{})
 	fill(t, from, 8)
-	errCut := errors.New("cut")
 	newPath := dbtest.Copies(t, openSQLite)
-	step := 1
+	step := pages(1)
 	if testing.Short() {
 		step = 5 // a quick run cuts after every fifth page
 	}
-	for cut := 1; ; cut += step {
+	f := &filler{Store: from, ctx: ctx}
+	for cut := pages(1); ; cut += step {
 		to := openAt(t, newPath(t), Options{Readers: 1})
-		run := func(ctx context.Context, stop func()) error {
-			c := copier{from: from, to: to, page: 3}
-			pages := 0
-			c.progress = func(int64) {
-				if pages++; pages == cut {
-					stop()
-				}
-			}
-			for i := range copied {
-				if err := c.table(ctx, &copied[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		err := run(ctx, func() { cancel(errCut) })
-		whole := context.Cause(ctx) == nil
-		cancel(nil)
-		if !whole && err == nil {
-			t.Fatalf("cut after page %d: no error", cut)
-		}
-		testenv.Is(t, run(t.Context(), func() {}), nil, "cut after page %d", cut)
-		sameTables(t, from, to)
-		if whole {
-			if cut < 2*len(copied) {
+		err := load(ctx, to, from, 3, cut)
+		if err == nil {
+			if int(cut) < len(dumped) {
 				t.Errorf("there were only %d pages to cut after", cut)
 			}
 			return
 		}
-	}
-}
-
-// TestCopyOfAChangedSource: the copy has what changed in the source between two runs, even among
-// rows that the first run had copied.
-func TestCopyOfAChangedSource(t *testing.T) {
-	ctx := t.Context()
-	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
-	fill(t, from, 8)
-	copyAll := func() {
-		t.Helper()
-		testenv.OK(t, to.CopyFrom(ctx, from, func(int64) {}))
+		testenv.Is(t, err, errCut, "cut after page %d", cut)
+		if cut == 1 {
+			f.blob("account", "a", bodyExtent("other"))
+			f.note(f.UseSession(ctx, "granted", 1, nil))
+			f.note(f.ReturnCredit(ctx, "channel", 1, 1, "another"))
+			_, _, err := f.DeleteBlob(ctx, "b", "object", nil)
+			testenv.OK(t, errors.Join(append(f.errs, err)...))
+		}
+		testenv.OK(t, load(ctx, to, from, 3, 0))
 		sameTables(t, from, to)
 	}
-	copyAll()
-	f := &filler{Store: from, ctx: ctx}
-	f.blob("account", "a", bodyExtent("other"))
-	f.note(f.UseSession(ctx, "granted", 1, nil))
-	f.note(f.ReturnCredit(ctx, "channel", 1, 1, "another"))
-	_, _, err := f.DeleteBlob(ctx, "b", "object", nil)
-	testenv.OK(t, errors.Join(append(f.errs, err)...))
-	copyAll()
-}
-
-// TestCopyNoticesWrites: concurrent writes to either store are detected.
-func TestCopyNoticesWrites(t *testing.T) {
-	from, to := openAt(t, databasePath(t), Options{}), openAt(t, databasePath(t), Options{})
-	fill(t, from, 1)
-	err := to.CopyFrom(t.Context(), from, func(int64) {
-		testenv.Check(t, from.db.WriteLocked(t.Context(), func(tx *engine.Tx) error {
-			_, err := tx.Exec(`UPDATE blobs SET modified = modified + 1`)
-			return err
-		}))
-	})
-	testenv.Is(t, err, ErrDiffers, "a copy while the source changes")
 }
 
 // TestObjects: Objects returns each object once, and says which are garbage.
@@ -361,31 +358,5 @@ func TestObjects(t *testing.T) {
 		if n, bytes, err := s.CountObjects(t.Context()); err != nil || n != int64(len(want)) || bytes != size {
 			t.Errorf("%s: %d objects of %d bytes, %v; want %d of %d", name, n, bytes, err, len(want), size)
 		}
-	}
-}
-
-// BenchmarkCopy copies small blobs; their bodies are in the database.
-func BenchmarkCopy(b *testing.B) {
-	from := openAt(b, databasePath(b), Options{})
-	f := &filler{Store: from, ctx: b.Context()}
-	body := strings.Repeat("x", 1000)
-	for i := range 5000 {
-		f.blob("account", fmt.Sprint("name", i), bodyExtent(body))
-	}
-	testenv.OK(b, errors.Join(f.errs...))
-	for name, open := range map[string]func() *Store{
-		"to SQLite":     func() *Store { return openAt(b, databasePath(b), Options{}) },
-		"to PostgreSQL": func() *Store { return openAtPostgres(b) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			var rows int64
-			for b.Loop() {
-				b.StopTimer()
-				to := open()
-				b.StartTimer()
-				testenv.OK(b, to.CopyFrom(b.Context(), from, func(n int64) { rows += n }))
-			}
-			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
-		})
 	}
 }
