@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 
 	"sluice/access"
@@ -19,6 +20,11 @@ import (
 // postObject stores a file that a page's form has sent. On a hosted service the form's policy must
 // be signed; the caller is its signer from then on.
 func (s *Server) postObject(x *call) error {
+	for name := range x.query {
+		if name, ours := amzName(name); ours && !slices.Contains(signatureFields, strings.TrimPrefix(name, amzPrefix)) {
+			return fieldError(name, "must be a field of the form")
+		}
+	}
 	form, err := postpolicy.Read(x.Request.Body, x.header.Get("Content-Type"))
 	if err != nil {
 		return err

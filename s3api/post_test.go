@@ -77,7 +77,11 @@ func TestPost(t *testing.T) {
 	post(400, "key", "public", "acl", "private", "x-amz-acl", "private", "file", "x")
 	post(400, "key", "public", "x-amz-tagging", "a=b", "tagging", "<Tagging><TagSet/></Tagging>", "file", "x")
 	post(403, "key", "public", "x-amz-expected-bucket-owner", "other", "file", "x")
-	body, mediaType := form(t, "key", "public", "acl", "public-read-write", "file", "x")
+	body, mediaType := form(t, "key", "public", "file", "x")
+	for _, field := range []string{"x-amz-acl=private", "X-Amz-Meta-A=1", "x-amz-tagging=a"} {
+		s.refused(t, 400, "InvalidArgument", "POST", "/bucket?"+field, body, "Content-Type", mediaType)
+	}
+	body, mediaType = form(t, "key", "public", "acl", "public-read-write", "file", "x")
 	if status := s.do(t, "POST", "/bucket", body, "Content-Type", mediaType).StatusCode; status < 400 {
 		t.Errorf("a form with another access list: %d", status)
 	}
