@@ -134,6 +134,7 @@ func TestChecksumsOfUploads(t *testing.T) {
 		lacks      bool // whether the completion lacks a part's checksum
 	}{
 		"composite":       {checksums.SHA256, "COMPOSITE", checksums.CompositeOf(checksums.SHA256, []checksums.Value{value(checksums.SHA256, bodies[0]), value(checksums.SHA256, bodies[1])}), false},
+		"composite CRC":   {checksums.CRC32, "COMPOSITE", checksums.CompositeOf(checksums.CRC32, []checksums.Value{value(checksums.CRC32, bodies[0]), value(checksums.CRC32, bodies[1])}), false},
 		"full":            {checksums.CRC32, "FULL_OBJECT", value(checksums.CRC32, bodies[0]+bodies[1]).String(), false},
 		"lacks":           {checksums.SHA256, "COMPOSITE", "", true},
 		"does not follow": {checksums.MD5, "FULL_OBJECT", "", false},
@@ -156,8 +157,12 @@ func TestChecksumsOfUploads(t *testing.T) {
 				t.Errorf("%s lacks %s: %s", list, algorithm, text)
 			}
 		}
-		for range 2 { // a completion can be repeated
-			text := s.want(t, 200, "POST", path+"?uploadId="+id, "<CompleteMultipartUpload>"+parts.String()+"</CompleteMultipartUpload>").body
+		stated, _, _ := strings.Cut(test.want, "-")
+		for _, fields := range [][]string{nil, {fieldOf(test.algorithm), stated}} { // a completion can be repeated
+			if test.want == "" {
+				fields = nil
+			}
+			text := s.want(t, 200, "POST", path+"?uploadId="+id, "<CompleteMultipartUpload>"+parts.String()+"</CompleteMultipartUpload>", fields...).body
 			got := decodedAs[keptSums](t, text)
 			testenv.Equal(t, got.ChecksumCRC32+got.ChecksumSHA256, test.want, "%s: the checksum in %s", name, text)
 		}

@@ -15,7 +15,8 @@ type Final struct {
 	Algorithm Algorithm
 	Type      Type
 
-	text string // with the number of parts or without
+	text   string // with the number of parts or without
+	either bool   // whether it may also be composite, as minio-go states it, without type and number
 }
 
 // Part is a part's checksum, and its size in bytes.
@@ -52,7 +53,7 @@ func ParseFinal(h http.Header) (*Final, error) {
 	}
 	sum, _, composite := strings.Cut(f.text, "-")
 	if !composite && name == "" && f.Algorithm != SHA1 && f.Algorithm != SHA256 {
-		name = string(FullObject)
+		name, f.either = string(FullObject), f.Algorithm != CRC64NVME
 	}
 	if f.Type, err = ParseType(f.Algorithm, name); err != nil {
 		return nil, err
@@ -68,10 +69,15 @@ func ParseFinal(h http.Header) (*Final, error) {
 // follow from the parts'.
 func (f *Final) Check(parts []Part) (string, error) {
 	want, err := f.of(parts)
-	if err != nil {
+	sum, _, _ := strings.Cut(want, "-")
+	differs := f.text != "" && f.text != want && f.text != sum
+	switch {
+	case f.either && differs:
+		f.Type, f.either = Composite, false
+		return f.Check(parts)
+	case err != nil:
 		return "", err
-	}
-	if sum, _, _ := strings.Cut(want, "-"); f.text != "" && f.text != want && f.text != sum {
+	case differs:
 		return "", fmt.Errorf("%w: the %s does not match the parts", ErrBadDigest, f.Algorithm)
 	}
 	return want, nil
