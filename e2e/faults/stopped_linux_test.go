@@ -46,7 +46,7 @@ func TestStoppedServerEnds(t *testing.T) {
 // drains before the PUT; then it tries again.
 func putIntoFault(t *testing.T, s *e2e.Server) e2e.Response {
 	t.Helper()
-	for range 5 {
+	for range 30 {
 		limitFiles(t, s)
 		r, err := s.Try("PUT", e2e.BlobTarget("0x1", "after"), e2e.Content(2, 15000))
 		s.Exits(1)
