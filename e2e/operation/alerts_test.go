@@ -130,11 +130,18 @@ func runRunbook(s *e2e.Server, t *testing.T) {
 	commands := 0
 	for _, block := range strings.Split(runbook(t), "```sh\n")[1:] {
 		script, _, _ := strings.Cut(block, "```")
+		commands++
+		if strings.Contains(script, "$URL/") {
+			out, err := exec.CommandContext(t.Context(), "env", "URL="+s.URL, "KEY=none", "sh", "-c", script).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), `"channels":`) {
+				t.Errorf("%s%v: %s", script, err, out)
+			}
+			continue
+		}
 		if !strings.Contains(script, "localhost:9091") {
 			t.Errorf("a command of docs/runbook.md that the test does not know:\n%s", script)
 			continue
 		}
-		commands++
 		script = strings.ReplaceAll(script, "http://localhost:9091", s.Admin())
 		// grep returns 1 if nothing is wrong and no line matches.
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", script+"[ $? -le 1 ]").CombinedOutput()
