@@ -17,7 +17,7 @@ import (
 )
 
 // TestOneWrongBit flips bits in each small file of a data folder, and checks the folder: each is
-// told, with the way out. A file that is not in the table has no content, or none that is read.
+// reported, with the way out. A file that is not in the table is empty, or nobody reads it.
 func TestOneWrongBit(t *testing.T) {
 	data := newSource(t)
 	returns := []byte(`[{"since":"2026-01-02T03:04:05Z","name":"n","count":7,"session":"s"}]`)

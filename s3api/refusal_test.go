@@ -125,7 +125,7 @@ func TestPublicRead(t *testing.T) {
 }
 
 // TestDeclaredEncryption: where the operator declares that all is encrypted, a client may ask for
-// it, and is told so.
+// it, and responses report it.
 func TestDeclaredEncryption(t *testing.T) {
 	s := start(t, setup{config: func(c *Config) { c.Encrypted = true }})
 	const name, algorithm = "X-Amz-Server-Side-Encryption", "AES256"

@@ -110,7 +110,7 @@ func networkSettings(c *configuration) []setting {
 		{name: "s3-unsigned-payload", value: optional(&n.S3Unsigned), only: node.Hosted, refusal: "a local instance accepts any S3 credentials",
 			help: "Accept bodies that no signature covers from everywhere, and not only over TLS and from this machine."},
 		{name: "s3-encrypted", value: optional(&n.S3Encrypted),
-			help: "Declare that the disk, the database and the bucket encrypt all that they store: S3's clients may then ask for AES256, and are told that it is."},
+			help: "Declare that the disk, the database and the bucket encrypt all bytes that they store: S3's clients may then ask for AES256, and responses report it."},
 		{name: "s3-secret-key-file", value: optional(&n.S3SecretKeys), placeholder: "FILE", tag: `type:"path"`, only: node.Hosted, refusal: "a local instance accepts any S3 credentials",
 			help: "File with the keys that seal the S3 secrets of API keys, 64 hexadecimal digits a line, the one that seals first. Only its owner may access it (mode 0600 or 0400)."},
 		{name: "admin-addr", value: perProfile(&n.Profile, &c.adminAddr, adminOff, "localhost:9091"), placeholder: "HOST:PORT", words: "off; localhost:9091 if hosted",

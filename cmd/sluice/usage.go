@@ -182,7 +182,7 @@ var unneeded = map[string]string{
 	"clone": cloning, "migrate": cloning,
 }
 
-// cloning is what copies an instance.
+// cloning names the commands that copy an instance.
 const cloning = "sluice backup PLACE and then sluice restore PLACE --to DIR copy an instance"
 
 // synonyms are what other programs call commands.
