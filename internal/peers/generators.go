@@ -18,12 +18,6 @@ import (
 	"sluice/internal/load"
 )
 
-// The generators, as the table names them.
-const (
-	byWrk  = "wrk"
-	byLoad = "internal/load"
-)
-
 // wrkLoad is a load by wrk.
 type wrkLoad struct {
 	connections int

@@ -71,7 +71,7 @@ func prepareLarge(ctx context.Context, e *environment, secure bool, target float
 	read := func(name, blob string, request func(path string) func(int64) (*load.Request, int, int64)) *row {
 		one := func(name string, p *process, url, path string) side {
 			l := ownLoad{readers, url, request(path), false}
-			return side{name, noWrite, byLoad, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}
+			return side{name, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}
 		}
 		return &row{name: name, unit: mibPerSecond, sluice: one("sluice", s.process, s.url, "/v1/blobs/0x1/"+blob), peers: []peer{{side: one("nginx", n, url, "/"+blob), target: target}}}
 	}

@@ -26,9 +26,8 @@ import (
 func latencyGroup() *group {
 	return &group{name: "latency", title: "Latency under mixed load", prepare: prepareLatency, notes: []string{
 		fmt.Sprintf("`sluice bench mixed` sends %d operations a second over %d connections, in an open loop: latencies count from the time at which an operation was due. "+
-			"%s of them are of each kind; blobs have 4 KiB, and a PUT replaces one of 1,000 and so makes garbage, which is freed.", mixedRate, mixedConnections, mixedWeights),
-		fmt.Sprintf("Both sides are sluice over equal data. On the one, expired blobs are purged and the %d objects are listed and compared with the metadata all the time (`--purge-every 1s --sweep-every 1s`); on the other, neither. "+
-			"A ratio is what these tasks cost.", sweptObjects),
+			"Their weights are %s; a PUT replaces one of 1,000 blobs of 4 KiB, and so makes garbage.", mixedRate, mixedConnections, mixedWeights),
+		fmt.Sprintf("Both sides are sluice over equal data. The one purges expired blobs and compares its %d objects with the metadata all the time (`--purge-every 1s --sweep-every 1s`); the other does neither.", sweptObjects),
 	}}
 }
 
@@ -65,7 +64,7 @@ func prepareLatency(ctx context.Context, e *environment) ([]*row, error) {
 	for _, kind := range []string{"get", "put", "use"} {
 		for _, quantile := range []string{"p50", "p99", "p999"} {
 			one := func(name string) side {
-				return side{"sluice, tasks " + name, synced, "sluice bench", func(ctx context.Context, d time.Duration) (measurement, error) {
+				return side{"sluice, tasks " + name, func(ctx context.Context, d time.Duration) (measurement, error) {
 					return load[name].run(ctx, e, d, kind, quantile)
 				}}
 			}

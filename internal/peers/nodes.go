@@ -21,9 +21,8 @@ import (
 
 func nodesGroup() *group {
 	return &group{name: "nodes", title: "A node over PostgreSQL", prepare: prepareNodes, notes: []string{
-		"One node over PostgreSQL, behind a Unix socket on the same machine, and an object store. pgbench sends its own prepared statement over 64 connections: " +
-			"a SELECT of a row with 4 KiB by its key, and an UPDATE that decrements one counter or one of 1,000, committed with a sync.",
-		"Statements are counted by pg_stat_statements. They include those of the node's own tasks.",
+		"One node with an object store, over PostgreSQL behind a Unix socket. pgbench prepares a statement on each of 64 connections: " +
+			"a SELECT of a row of 4 KiB by its key, or an UPDATE of one counter or of one of 1,000, committed with a sync. pg_stat_statements counts statements, including those of the node's tasks.",
 	}}
 }
 
@@ -71,29 +70,29 @@ func prepareNodes(ctx context.Context, e *environment) ([]*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrk := func(durability string, l wrkLoad) side {
-		return side{"sluice", durability, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, s.process, d) }}
+	wrk := func(l wrkLoad) side {
+		return side{"sluice", func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, s.process, d) }}
 	}
-	read, update, updates := wrk(noWrite, wrkLoad{64, s.url, gets, nil}), wrk(synced, wrkLoad{64, s.url + one, post, nil}), wrk(synced, wrkLoad{64, s.url, uses, nil})
+	read, update, updates := wrk(wrkLoad{64, s.url, gets, nil}), wrk(wrkLoad{64, s.url + one, post, nil}), wrk(wrkLoad{64, s.url, uses, nil})
 	counted := read
 	counted.run = func(ctx context.Context, d time.Duration) (measurement, error) {
 		return statementsOf(ctx, database, read, d)
 	}
 	return []*row{
 		{name: "GET 4 KiB, 64 connections", unit: perSecond, sluice: read,
-			peers: []peer{{side: e.pgbench(database, "SELECT of a row", noWrite, `\set id random(1, 1000)`+"\n"+`SELECT body FROM peers_rows WHERE id = :id;`), target: 0.45}}},
+			peers: []peer{{side: e.pgbench(database, "SELECT of a row", `\set id random(1, 1000)`+"\n"+`SELECT body FROM peers_rows WHERE id = :id;`), target: 0.45}}},
 		{name: "GET 4 KiB", unit: "statements of PostgreSQL", sluice: counted,
 			peers: []peer{{side: always("one statement", 1), target: 1.05, atMost: true}}},
 		{name: "use, 1 session, 64 connections", unit: perSecond, sluice: update,
-			peers: []peer{{side: e.pgbench(database, "UPDATE of one row", synced, `UPDATE peers_counters SET n = n - 1 WHERE id = 1;`), target: 3}}},
+			peers: []peer{{side: e.pgbench(database, "UPDATE of one row", `UPDATE peers_counters SET n = n - 1 WHERE id = 1;`), target: 3}}},
 		{name: "use, 1,000 sessions, 64 connections", unit: perSecond, sluice: updates,
-			peers: []peer{{side: e.pgbench(database, "UPDATE of 1,000 rows", synced, `\set id random(1, 1000)`+"\n"+`UPDATE peers_counters SET n = n - 1 WHERE id = :id;`)}}},
+			peers: []peer{{side: e.pgbench(database, "UPDATE of 1,000 rows", `\set id random(1, 1000)`+"\n"+`UPDATE peers_counters SET n = n - 1 WHERE id = :id;`)}}},
 	}, nil
 }
 
 // always is a side that has a fixed value: a limit.
 func always(name string, value float64) side {
-	return side{name, noWrite, "none", func(context.Context, time.Duration) (measurement, error) { return measurement{value: value}, nil }}
+	return side{name, func(context.Context, time.Duration) (measurement, error) { return measurement{value: value}, nil }}
 }
 
 // startPostgres starts a server with the tables of pgbench.
@@ -127,8 +126,8 @@ func (e *environment) startPostgres(ctx context.Context) (*testenv.PostgresServe
 var pgbenchRate = regexp.MustCompile(`(?m)^tps = ([0-9.]+) `)
 
 // pgbench returns a load by pgbench with a script.
-func (e *environment) pgbench(s *testenv.PostgresServer, name, durability, script string) side {
-	return side{"pgbench, " + name, durability, "pgbench", func(ctx context.Context, d time.Duration) (m measurement, err error) {
+func (e *environment) pgbench(s *testenv.PostgresServer, name, script string) side {
+	return side{"pgbench, " + name, func(ctx context.Context, d time.Duration) (m measurement, err error) {
 		command := exec.CommandContext(ctx, filepath.Join(e.programs["postgres"], "pgbench"), "--no-vacuum", "--host", filepath.Dir(s.Socket()), "--username", "sluice",
 			"--client", "64", "--jobs", "2", "--protocol", "prepared", "--time", strconv.Itoa(max(1, int(d.Round(time.Second)/time.Second))), "--file", "-", "postgres")
 		command.Stdin = strings.NewReader(script + "\n")

@@ -19,7 +19,7 @@ import (
 // constant is a side with these values, one for each run.
 func constant(name string, values ...float64) side {
 	i := 0
-	return side{name, synced, byLoad, func(context.Context, time.Duration) (measurement, error) {
+	return side{name, func(context.Context, time.Duration) (measurement, error) {
 		i++
 		if v := values[(i-1)%len(values)]; v > 0 {
 			return measurement{v, 10}, nil
@@ -55,7 +55,7 @@ func TestMedians(t *testing.T) {
 	if r := lines[1].result; r.err == nil || r.ratio != 0 {
 		t.Errorf("%+v, want why it was not measured", r)
 	}
-	if r := lines[2].result; r.ratio != 9 || lines[2].met() != "no" || lines[2].target() != "<= 8" {
+	if r := lines[2].result; r.ratio != 9 || lines[2].met() != "no" || lines[2].target() != "<=8" {
 		t.Errorf("%+v, %s", r, lines[2].met())
 	}
 	for want, all := range map[float64][]float64{1: {1}, 1.5: {2, 1}, 2: {3, 1, 2}} {
@@ -83,7 +83,7 @@ func TestSection(t *testing.T) {
 		}
 		written = string(text)
 	}
-	for _, want := range []string{"# Before\n\n" + sectionBegin + "\n", sectionEnd + "\n\n# After\n", "| 0.90 (0.80 to 3.00) | >= 0.85 | yes | 10.0, 10.0 |", "not measured: broken: it is broken", "Not measured: nginx is not installed.", "![A & B](benchmarks/test.svg)"} {
+	for _, want := range []string{"# Before\n\n" + sectionBegin + "\n", sectionEnd + "\n\n# After\n", "| GET <4 KiB> | 90.0 requests/s | faster: 100 | 0.90 (0.80-3.00) | >=0.85 | 10.0, 10.0 |", "| 9.00 (8.00-30.00) | <=8, missed |", "not measured: broken: it is broken", "Not measured: nginx is not installed.", "![A & B](benchmarks/test.svg)"} {
 		if !strings.Contains(written, want) {
 			t.Errorf("the document lacks %q:\n%s", want, written)
 		}

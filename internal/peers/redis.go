@@ -28,7 +28,7 @@ func (e *environment) startCounters(ctx context.Context) (c counters, err error)
 	redis, address, failed := e.runRedis(ctx)
 	decrement := func(name string, keys int) peer {
 		r := &redisLoad{program: e.programs["redis-benchmark"], address: address, keys: keys, rate: 5000}
-		return peer{target: counterTarget, side: side{name, redisSynced, "redis-benchmark", func(ctx context.Context, d time.Duration) (measurement, error) {
+		return peer{target: counterTarget, side: side{name, func(ctx context.Context, d time.Duration) (measurement, error) {
 			if failed != nil {
 				return measurement{}, failed
 			}
@@ -46,7 +46,7 @@ func (e *environment) startCounters(ctx context.Context) (c counters, err error)
 	front, url, unusable := e.runWebdis(ctx, redis, address, failed)
 	decrementByHTTP := func(name, url, script string) peer {
 		l := wrkLoad{64, url, script, nil}
-		return peer{target: 1, side: side{name, redisSynced, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) {
+		return peer{target: 1, side: side{name, func(ctx context.Context, d time.Duration) (measurement, error) {
 			if unusable != nil {
 				return measurement{}, unusable
 			}
@@ -57,9 +57,6 @@ func (e *environment) startCounters(ctx context.Context) (c counters, err error)
 	c.many = []peer{decrement("Redis DECR, 1,000 keys", manySessions), decrementByHTTP("webdis, DECR, 1,000 keys", url, script)}
 	return c, nil
 }
-
-// redisSynced is what is on disk when Redis has answered.
-const redisSynced = "synced (appendfsync always)"
 
 // runWebdis starts webdis before a Redis server, and returns its URL. failed is why there is no
 // such server.

@@ -28,8 +28,8 @@ import (
 
 func s3Group() *group {
 	return &group{name: "s3", title: "S3's interface", prepare: prepareS3, notes: []string{
-		"The same requests, without signatures, for sluice by S3's interface and for versitygw, which does not sync; and, where there is one, the same work by sluice's native interface.",
-		fmt.Sprintf("The lists are of 1,000 of %d keys, after random ones. The multipart upload has 16 parts of 64 MiB, of which four are sent at once.", listedNames),
+		"The same requests, without signatures, for sluice's S3 interface, for versitygw, which does not sync, and for sluice's native interface.",
+		fmt.Sprintf("Each list returns 1,000 of %d keys, after a random one. The multipart upload has 16 parts of 64 MiB, sent four at a time.", listedNames),
 	}}
 }
 
@@ -128,10 +128,10 @@ func (b *s3Bench) fillGateway() error {
 }
 
 // row returns a row with what run measures of each side's base URL and path.
-func (b *s3Bench) row(name, unit, generator string, target float64, run func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error), native bool) *row {
-	one := func(name, durability string, p func() *process, url func() string, path string) side {
+func (b *s3Bench) row(name, unit string, target float64, run func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error), native bool) *row {
+	one := func(name string, p func() *process, url func() string, path string) side {
 		var failed error // a gateway that ended nothing in time may work on beside what is measured next
-		return side{name, durability, generator, func(ctx context.Context, d time.Duration) (m measurement, err error) {
+		return side{name, func(ctx context.Context, d time.Duration) (m measurement, err error) {
 			if name == "versitygw" {
 				if err := cmp.Or(b.err, failed); err != nil {
 					return m, err
@@ -142,17 +142,17 @@ func (b *s3Bench) row(name, unit, generator string, target float64, run func(ctx
 		}}
 	}
 	ours := func() *process { return b.sluice.process }
-	r := &row{name: name, unit: unit, sluice: one("sluice, S3", synced, ours, func() string { return b.s3 }, "/"+listAccount)}
-	r.peers = append(r.peers, peer{target: target, side: one("versitygw", notSynced, func() *process { return b.gateway.process }, func() string { return "http://" + b.gateway.address }, "/"+gatewayBucket)})
+	r := &row{name: name, unit: unit, sluice: one("sluice, S3", ours, func() string { return b.s3 }, "/"+listAccount)}
+	r.peers = append(r.peers, peer{target: target, side: one("versitygw", func() *process { return b.gateway.process }, func() string { return "http://" + b.gateway.address }, "/"+gatewayBucket)})
 	if native {
-		r.peers = append(r.peers, peer{target: nativeTarget, side: one("sluice, native", synced, ours, func() string { return b.sluice.url }, "/v1/blobs/"+listAccount)})
+		r.peers = append(r.peers, peer{target: nativeTarget, side: one("sluice, native", ours, func() string { return b.sluice.url }, "/v1/blobs/"+listAccount)})
 	}
 	return r
 }
 
 // puts stores new contents, again and again under a few names.
 func (b *s3Bench) puts(name string, size int64, connections int, target float64) *row {
-	return b.row("PUT "+name, mibPerSecond, byLoad, target, func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error) {
+	return b.row("PUT "+name, mibPerSecond, target, func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error) {
 		status := http.StatusOK
 		if strings.HasPrefix(path, "/v1/") {
 			status = http.StatusNoContent
@@ -166,7 +166,7 @@ func (b *s3Bench) puts(name string, size int64, connections int, target float64)
 
 // gets reads a content, which it stores before.
 func (b *s3Bench) gets(name string, size int64, connections int, target float64) *row {
-	return b.row("GET "+name, mibPerSecond, byLoad, target, func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error) {
+	return b.row("GET "+name, mibPerSecond, target, func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error) {
 		path = fmt.Sprintf("%s/get/%d", path, size)
 		if err := storeOnce(ctx, url+path, load.Content{Size: size, Seed: 1}); err != nil {
 			return measurement{}, err
@@ -222,7 +222,7 @@ func (b *s3Bench) lists() (*row, error) {
 		}
 		scripts[path] = script
 	}
-	return b.row("list of 1,000 keys, 4 connections", perSecond, byWrk, s3Target, func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error) {
+	return b.row("list of 1,000 keys, 4 connections", perSecond, s3Target, func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error) {
 		l := wrkLoad{4, url, scripts[path], nil}
 		return l.run(ctx, b.environment, p, d)
 	}, true), nil
@@ -237,7 +237,7 @@ const (
 
 // multipart uploads 1 GiB in parts.
 func (b *s3Bench) multipart() *row {
-	return b.row("multipart upload of 1 GiB", mibPerSecond, "minio-go", s3LargeTarget, func(ctx context.Context, p *process, url, path string, _ time.Duration) (m measurement, err error) {
+	return b.row("multipart upload of 1 GiB", mibPerSecond, s3LargeTarget, func(ctx context.Context, p *process, url, path string, _ time.Duration) (m measurement, err error) {
 		c, err := minio.NewCore(strings.TrimPrefix(url, "http://"), &minio.Options{Creds: credentials.NewStaticV4(gatewayKey, gatewaySecret, ""), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
 		if err != nil {
 			return m, err

@@ -18,8 +18,8 @@ import (
 
 func sizesGroup() *group {
 	return &group{name: "sizes", title: "Over the size", prepare: prepareSizes, plot: curves, notes: []string{
-		"GET over 32 connections, beside nginx with sendfile and a cache of open files over files with the same bytes; one blob of each size. PUT over 16 connections, durable, beside versitygw, which does not sync; each of a few names is used again and again.",
-		"The bare handler sends sluice's responses from memory, which shows what is possible with net/http; http.FileServer is Go's, over the files that nginx has. Each of the 100,000 blobs was read once, and so checked, before; sluice has a --blob-cache that holds their rows, and a --verify-ttl of an hour.",
+		"GET over 32 connections, of one blob of each size; nginx and Go's http.FileServer serve files with the same bytes, nginx with sendfile and a cache of open files. PUT over 16 connections; versitygw does not sync.",
+		"Each of the 100,000 blobs was read and checked once before; sluice has a --blob-cache that holds their rows.",
 	}}
 }
 
@@ -88,7 +88,7 @@ func prepareSizes(ctx context.Context, e *environment) ([]*row, error) {
 	for _, one := range sizes {
 		get := func(name string, p *process, url, path string) side {
 			l := ownLoad{sizeReaders, url, requestOf(http.MethodGet, path+sizeName(one.bytes), "", http.StatusOK, one.bytes), true}
-			return side{name, noWrite, byLoad, e.loadOf(&l, p)}
+			return side{name, e.loadOf(&l, p)}
 		}
 		r := &row{name: "GET " + units.FormatSize(one.bytes), unit: perSecond, size: one.bytes,
 			sluice: get("sluice", s.process, s.url, "/v1/blobs/0x1/"),
@@ -97,13 +97,13 @@ func prepareSizes(ctx context.Context, e *environment) ([]*row, error) {
 			r.peers = append(r.peers, peer{side: get("bare handler", b, bare, "/")})
 		}
 		gets = append(gets, r)
-		put := func(name, durability string, p *process, url, path string, status int) side {
+		put := func(name string, p *process, url, path string, status int) side {
 			l := ownLoad{sizeWriters, url, putsOf(path+sizeName(one.bytes), one.bytes, status), true}
-			return side{name, durability, byLoad, e.loadOf(&l, p)}
+			return side{name, e.loadOf(&l, p)}
 		}
 		puts = append(puts, &row{name: "PUT " + units.FormatSize(one.bytes), unit: perSecond, size: one.bytes,
-			sluice: put("sluice", synced, s.process, s.url, "/v1/blobs/0x1/put/", http.StatusNoContent),
-			peers:  []peer{{side: put("versitygw", notSynced, g.process, "http://"+g.address, "/"+gatewayBucket+"/", http.StatusOK), target: one.put}}})
+			sluice: put("sluice", s.process, s.url, "/v1/blobs/0x1/put/", http.StatusNoContent),
+			peers:  []peer{{side: put("versitygw", g.process, "http://"+g.address, "/"+gatewayBucket+"/", http.StatusOK), target: one.put}}})
 	}
 	many, err := e.manyFiles(ctx, s, n, url)
 	if err != nil {
@@ -167,7 +167,7 @@ func (e *environment) manyFiles(ctx context.Context, s *sluiceServer, n *process
 	one := func(name string, p *process, url string, paths []string) (side, error) {
 		script, err := e.pathsScript(name, http.MethodGet, paths)
 		l := wrkLoad{sizeReaders, url, script, nil}
-		return side{name, noWrite, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}, err
+		return side{name, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}, err
 	}
 	own, err := one("sluice", s.process, s.url, blobs)
 	if err != nil {

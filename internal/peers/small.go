@@ -31,21 +31,13 @@ const counterTarget = 0.55
 
 func smallGroup() *group {
 	return &group{name: "small", title: "Small requests", prepare: prepareSmall, notes: []string{
-		"The bare handler is an http.Server of Go that sends the status, header fields and body of sluice's response from memory. Each of the 100,000 blobs was read once before, and sluice has a --blob-cache that holds them; with the default size most of these reads need a query.",
-		"`use` takes a chunkset off a session, durably. Redis decrements a counter, which is synced to its append-only file; its own generator sends the load. webdis decrements the same counters by HTTP; its processor time has Redis's.",
-		"[Decision 26](decisions/0026-net-http.md) says where the rest of the time of a request is spent, by profiles.",
+		"The bare handler is Go's http.Server, which sends sluice's response from memory. sluice has a --blob-cache that holds the 100,000 blobs; with the default size most of these reads need a query.",
+		"A `use` takes a chunkset off a session, durably. Redis decrements a counter that it syncs to its append-only file (appendfsync always); webdis does so by HTTP, and its processor time includes Redis's.",
 	}}
 }
 
 // perSecond is the unit of most rows.
 const perSecond = "requests/s"
-
-// The durabilities, as the table names them.
-const (
-	noWrite   = "-"
-	synced    = "synced"
-	notSynced = "not synced"
-)
 
 func prepareSmall(ctx context.Context, e *environment) ([]*row, error) {
 	if err := e.need("wrk"); err != nil {
@@ -112,16 +104,16 @@ func prepareSmall(ctx context.Context, e *environment) ([]*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrk := func(name, durability string, p *process, l wrkLoad) side {
-		return side{name, durability, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}
+	wrk := func(name string, p *process, l wrkLoad) side {
+		return side{name, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}
 	}
-	sluice := func(durability string, l wrkLoad) side { return wrk("sluice", durability, s.process, l) }
+	sluice := func(l wrkLoad) side { return wrk("sluice", s.process, l) }
 	against := func(target float64, l wrkLoad) peer {
-		return peer{side: wrk("bare handler", noWrite, b, l), target: target}
+		return peer{side: wrk("bare handler", b, l), target: target}
 	}
 	heading := func(name string, p *process, url, path string) side { // wrk waits for a body after a HEAD
 		l := ownLoad{32, url, requestOf(http.MethodHead, path, "", http.StatusOK, 0), true}
-		return side{name, noWrite, byLoad, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}
+		return side{name, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, p, d) }}
 	}
 	condition := []string{"If-None-Match: " + etag}
 	redis, err := e.startCounters(ctx)
@@ -129,17 +121,17 @@ func prepareSmall(ctx context.Context, e *environment) ([]*row, error) {
 		return nil, err
 	}
 	return []*row{
-		{name: "GET 4 KiB, 32 connections", unit: perSecond, sluice: sluice(noWrite, wrkLoad{32, s.url + names[0], "", nil}),
+		{name: "GET 4 KiB, 32 connections", unit: perSecond, sluice: sluice(wrkLoad{32, s.url + names[0], "", nil}),
 			peers: []peer{against(0.85, wrkLoad{32, bare + "/get/x", "", nil})}},
-		{name: "GET 4 KiB of 100,000 blobs, 32 connections", unit: perSecond, sluice: sluice(noWrite, wrkLoad{32, s.url, all, nil}),
+		{name: "GET 4 KiB of 100,000 blobs, 32 connections", unit: perSecond, sluice: sluice(wrkLoad{32, s.url, all, nil}),
 			peers: []peer{against(0.6, wrkLoad{32, bare, bareMany, nil})}},
 		{name: "HEAD, 32 connections", unit: perSecond, sluice: heading("sluice", s.process, s.url, names[0]),
 			peers: []peer{{side: heading("bare handler", b, bare, "/head/x"), target: 0.7}}},
-		{name: "304, 32 connections", unit: perSecond, sluice: sluice(noWrite, wrkLoad{32, s.url + names[0], "", condition}),
+		{name: "304, 32 connections", unit: perSecond, sluice: sluice(wrkLoad{32, s.url + names[0], "", condition}),
 			peers: []peer{against(0.7, wrkLoad{32, bare + "/unmodified/x", "", condition})}},
-		{name: "use, 1 session, 64 connections", unit: perSecond, sluice: sluice(synced, wrkLoad{64, s.url + one, post, nil}),
+		{name: "use, 1 session, 64 connections", unit: perSecond, sluice: sluice(wrkLoad{64, s.url + one, post, nil}),
 			peers: append([]peer{against(counterTarget, wrkLoad{64, bare + "/use/x", post, nil})}, redis.one...)},
-		{name: "use, 1,000 sessions, 64 connections", unit: perSecond, sluice: sluice(synced, wrkLoad{64, s.url, uses, nil}),
+		{name: "use, 1,000 sessions, 64 connections", unit: perSecond, sluice: sluice(wrkLoad{64, s.url, uses, nil}),
 			peers: append([]peer{against(counterTarget, wrkLoad{64, bare, bareUses, nil})}, redis.many...)},
 	}, nil
 }

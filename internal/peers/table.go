@@ -21,10 +21,8 @@ type measurement struct {
 
 // side is one program under a load.
 type side struct {
-	name       string
-	durability string // what is on disk when an operation has ended
-	generator  string // what sends the load
-	run        func(ctx context.Context, d time.Duration) (measurement, error)
+	name string
+	run  func(ctx context.Context, d time.Duration) (measurement, error)
 }
 
 // peer is a side that sluice is compared with.
@@ -211,9 +209,9 @@ func (l *line) target() string {
 	case l.peer.target == 0:
 		return "-"
 	case l.peer.atMost:
-		return fmt.Sprintf("<= %g", l.peer.target)
+		return fmt.Sprintf("<=%g", l.peer.target)
 	default:
-		return fmt.Sprintf(">= %g", l.peer.target)
+		return fmt.Sprintf(">=%g", l.peer.target)
 	}
 }
 

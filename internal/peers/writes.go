@@ -23,9 +23,7 @@ import (
 
 func writesGroup() *group {
 	return &group{name: "writes", title: "Writes", prepare: prepareWrites, notes: []string{
-		"A PUT of sluice is on disk when it is acknowledged. versitygw gets the same requests, without signatures, and does not sync.",
-		"The files are new ones, written and synced (fdatasync) by as many goroutines, which is what parallel `dd conv=fdatasync` does without the start of a process for each. " +
-			"In both, each of a few names is used again and again, so that what it had is deleted.",
+		"versitygw gets the same requests, without signatures, and does not sync. The files are written and synced (fdatasync) by as many goroutines. All replace a few names again and again.",
 	}}
 }
 
@@ -65,13 +63,13 @@ func prepareWrites(ctx context.Context, e *environment) ([]*row, error) {
 		}}
 		f := fileLoad{writers, size, filepath.Join(files, fmt.Sprint(size))}
 		return &row{name: name, unit: mibPerSecond,
-			sluice: side{"sluice", synced, byLoad, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, s.process, d) }},
-			peers:  []peer{{side: side{"new files, fdatasync", synced, "goroutines", f.run}, target: target}}}
+			sluice: side{"sluice", func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, s.process, d) }},
+			peers:  []peer{{side: side{"new files, fdatasync", f.run}, target: target}}}
 	}
 	l := wrkLoad{64, s.url, puts, nil}
 	return []*row{
 		{name: "PUT 4 KiB, 64 connections", unit: perSecond,
-			sluice: side{"sluice", synced, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, s.process, d) }},
+			sluice: side{"sluice", func(ctx context.Context, d time.Duration) (measurement, error) { return l.run(ctx, e, s.process, d) }},
 			peers:  []peer{gateway}},
 		large("PUT 1 MiB, 16 connections", mediumPut, mediumWriters, 0.65),
 		large("PUT 64 MiB, 4 connections", largePut, largeWriters, 0.9),
@@ -182,7 +180,7 @@ func (e *environment) gatewayPeer(ctx context.Context) (peer, error) {
 	if err != nil {
 		return peer{}, err
 	}
-	return peer{target: 3, side: side{"versitygw", notSynced, byWrk, func(ctx context.Context, d time.Duration) (measurement, error) {
+	return peer{target: 3, side: side{"versitygw", func(ctx context.Context, d time.Duration) (measurement, error) {
 		if startErr != nil {
 			return measurement{}, startErr
 		}
