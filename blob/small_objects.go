@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxSmallObject is the greatest size in bytes of objects that are kept in memory. Above it, to
-	// send an open file takes as little time; docs/decisions/0045-small-objects.md has the figures.
+	// send an open file takes as little time (docs/decisions/0025-caches-of-reads.md).
 	maxSmallObject = 32 << 10
 	// keptShare is how many reads of an object that is not kept there are for each that keeps it:
 	// objects that are read once or twice are seldom worth the memory and the copy.

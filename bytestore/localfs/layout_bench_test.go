@@ -17,7 +17,7 @@ import (
 // synced and then renamed, as localfs does; a file that is renamed and then synced; a segment file
 // to which many objects are appended; and a segment file with blocks that were written before. A
 // segment's syncs are shared. The reasons for the layout are in
-// docs/decisions/0027-objects-are-files.md.
+// docs/decisions/0042-journal.md.
 func BenchmarkLayouts(b *testing.B) {
 	for _, size := range []int{16 << 10, 64 << 10, 256 << 10, 1 << 20} {
 		for _, goroutines := range []int{1, 16} {
