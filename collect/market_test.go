@@ -129,15 +129,15 @@ func (c *channel) refused(when string) (reason string) {
 }
 
 func (c *channel) accept(m *micropay.Micropayment, more uint64, settleAt int64) error {
-	_, err := c.store.PayRead(c.t.Context(), ledger.ReadPurchase{Payment: payment(m, settleAt), Price: 1, Count: int64(more), Charge: rand.Text()})
+	_, err := c.store.PayRead(c.t.Context(), ledger.ReadPurchase{Offer: payment(m, settleAt), Price: 1, Count: int64(more), Charge: rand.Text()})
 	return err
 }
 
-func payment(m *micropay.Micropayment, settleAt int64) ledger.Payment {
-	return ledger.Payment{
+func payment(m *micropay.Micropayment, settleAt int64) ledger.Offer {
+	return ledger.Offer{Payment: ledger.Payment{
 		Sender: m.Sender.String(), Receiver: m.Receiver.String(), Asset: m.Asset.String(), PaymentChannelID: int64(m.PaymentChannelID),
-		Sequence: int64(m.Sequence), Amount: int64(m.Amount), Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 1_000_000, SettleAt: settleAt,
-	}
+		Sequence: int64(m.Sequence), Amount: int64(m.Amount), Proof: m.Bytes(), Expires: m.Expires(),
+	}, Policy: ledger.Policy{UnsettledLimit: 1_000_000, SettleAt: settleAt}}
 }
 
 // renew replaces the newest payment by one that lives for a time and is due now. The chain is ahead

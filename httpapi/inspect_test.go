@@ -31,11 +31,11 @@ func addMoney(t *testing.T, meta whole.Database) {
 		_, err = meta.OpenChannel(t.Context(), ledger.Channel{ID: "channel" + id, PaymentChannelID: int64(i), Sender: "0xa", Receiver: "0x1", Asset: "0x2", Deposit: 100, Expires: time.Now().Add(time.Hour)}, nil)
 		errs = append(errs, err)
 	}
-	pay := ledger.Payment{Sender: "0xa", Receiver: "0x1", Asset: "0x2", PaymentChannelID: 0, Sequence: 1, Amount: 9, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 100}
-	_, err := meta.Buy(t.Context(), ledger.Purchase{Payment: pay, Price: 3, Session: ledger.Session{ID: "bought", Expires: time.Now().Add(3 * time.Hour)}}, nil)
+	pay := ledger.Offer{Payment: ledger.Payment{Sender: "0xa", Receiver: "0x1", Asset: "0x2", PaymentChannelID: 0, Sequence: 1, Amount: 9, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute)}, Policy: ledger.Policy{UnsettledLimit: 100}}
+	_, err := meta.Buy(t.Context(), ledger.Purchase{Offer: pay, Price: 3, Session: ledger.Session{ID: "bought", Expires: time.Now().Add(3 * time.Hour)}}, nil)
 	errs = append(errs, err, meta.Book(t.Context(), []ledger.Settlement{{Channel: "channelfirst", Sequence: 1, Amount: 9, Proof: pay.Proof, Expires: pay.Expires}}))
 	pay.Sequence, pay.Amount = 2, 12
-	_, err = meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 3, Count: 1})
+	_, err = meta.PayRead(t.Context(), ledger.ReadPurchase{Offer: pay, Price: 3, Count: 1})
 	testenv.OK(t, errors.Join(append(errs, err)...))
 }
 

@@ -109,11 +109,11 @@ func (w *workload) pay(ctx context.Context) error {
 	_, err = sessions.Use(ctx, granted.ID, 3, nil)
 	c := ledger.Channel{ID: w.part + "channel", Sender: w.part + "s", Receiver: "r", Asset: "a", Deposit: 90, Expires: time.Now().Add(time.Hour), Owner: "owner"}
 	_, err2 := w.Meta.OpenChannel(ctx, c, nil)
-	pay := ledger.Payment{Sender: c.Sender, Receiver: "r", Asset: "a", Sequence: 1, Amount: 50, Proof: []byte("p"), Expires: c.Expires, UnsettledLimit: 90}
-	_, err3 := w.Meta.Buy(ctx, ledger.Purchase{Payment: pay, Price: 5, Session: ledger.Session{ID: w.part + "bought", Expires: c.Expires}}, nil)
+	pay := ledger.Offer{Payment: ledger.Payment{Sender: c.Sender, Receiver: "r", Asset: "a", Sequence: 1, Amount: 50, Proof: []byte("p"), Expires: c.Expires}, Policy: ledger.Policy{UnsettledLimit: 90}}
+	_, err3 := w.Meta.Buy(ctx, ledger.Purchase{Offer: pay, Price: 5, Session: ledger.Session{ID: w.part + "bought", Expires: c.Expires}}, nil)
 	_, err4 := w.Meta.UseSession(ctx, w.part+"bought", 2, nil)
 	pay.Sequence, pay.Amount = 2, 60
-	_, err5 := w.Meta.PayRead(ctx, ledger.ReadPurchase{Payment: pay, Price: 5, Count: 2})
+	_, err5 := w.Meta.PayRead(ctx, ledger.ReadPurchase{Offer: pay, Price: 5, Count: 2})
 	return errors.Join(err, err2, err3, err4, err5, w.Meta.Book(ctx, []ledger.Settlement{{Channel: c.ID, Sequence: 1, Amount: 50}}))
 }
 

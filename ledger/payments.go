@@ -8,8 +8,8 @@ import (
 	"sluice/database"
 )
 
-// Payment is a micropayment; the caller has verified its signature, signer and terms. Sender,
-// Receiver, Asset and PaymentChannelID identify its channel.
+// Payment is a micropayment as its payer sent it; the caller has verified its signature and signer.
+// Sender, Receiver, Asset and PaymentChannelID identify its channel.
 type Payment struct {
 	Sender           string // canonical addresses
 	Receiver         string
@@ -19,28 +19,28 @@ type Payment struct {
 	Amount           int64     // cumulative
 	Proof            []byte    // the micropayment's bytes as received
 	Expires          time.Time // from when on the chain refuses it
+	Form             string    // how it is encoded and signed, and what gas it offers; empty without a chain
 
-	// MaxPrice is the greatest price of a chunkset at which the payment is accepted; 0: any.
+	// MaxPrice is the greatest price of a chunkset at which the payer buys; 0: any. It is a part of
+	// the request and is not signed.
 	MaxPrice int64
+}
 
+// Policy is the seller's policy for one payment.
+type Policy struct {
 	// UnsettledLimit is the greatest Accepted - Settled to which the payment may lead, and
 	// StartingLimit the greatest as long as nothing was collected over the channel; see
 	// Channel.SellingLimit. Without a chain StartingLimit is 0, and UnsettledLimit applies.
 	UnsettledLimit, StartingLimit int64
 
-	// Form identifies how the payment is encoded and signed and what gas it offers; without a chain
-	// it is empty. Simulated reports that the chain would have executed the payment.
-	Form      string
-	Simulated bool
-
 	// SettleAt is the amount from which on the pending settlement is due at once. If it is 0, there
 	// is no chain, and the pending settlement is never due. Otherwise it is due at the earliest of
 	// these deadlines:
 	//
-	//   - now, if at least SettleAt, or at least half of the selling limit, is accepted and neither
+	//   - now, if at least SettleAt, or at least half the selling limit, is accepted and neither
 	//     settled nor submitted;
-	//   - after half of the time until Expires;
-	//   - after half of the time until the channel expires;
+	//   - after half the time until Expires;
+	//   - after half the time until the channel expires;
 	//   - after SettleWithin, if that is not 0;
 	//   - when the settlement that it replaces was due, if ever.
 	//
@@ -49,18 +49,27 @@ type Payment struct {
 	SettleAt     int64
 	SettleWithin time.Duration
 
-	// Ahead is by how much the chain's time is ahead of the store's clock. Renew, and the Expired
-	// in an *UnsettledLimitError, judge expiry by the chain's time.
+	// Simulated reports that the chain would have executed the payment.
+	Simulated bool
+
+	// Ahead is how far the chain's time is ahead. Renew, and the Expired in an
+	// *UnsettledLimitError, judge expiry by the chain's time.
 	Ahead time.Duration
 
 	// MaxAge is the greatest permitted age of the channel's last reading; 0: no limit.
 	MaxAge time.Duration
 }
 
+// Offer is a payment, and the policy by which the seller accepts or refuses it.
+type Offer struct {
+	Payment
+	Policy
+}
+
 // Purchase buys chunksets for a session.
 type Purchase struct {
-	Payment Payment
-	Price   int64 // for each chunkset, at least 1
+	Offer Offer
+	Price int64 // for each chunkset, at least 1
 	// Session is the new session: its ID, UserIdentity and Expires are used. Or, if Refill is set,
 	// it is the existing session to add to, and only its ID is used.
 	Session Session
@@ -69,9 +78,9 @@ type Purchase struct {
 
 // ReadPurchase buys chunksets that are read immediately.
 type ReadPurchase struct {
-	Payment Payment
-	Price   int64 // for each chunkset, at least 1
-	Count   int64 // chunksets, at least 1
+	Offer Offer
+	Price int64 // for each chunkset, at least 1
+	Count int64 // chunksets, at least 1
 	// Charge is a new, unguessable name by which ReturnRead finds the sale. If it is empty,
 	// ReturnRead cannot find it.
 	Charge string
@@ -142,8 +151,8 @@ type Payments interface {
 	ReturnRead(ctx context.Context, p Payment, charge string) (Channel, error)
 
 	// Renew is for a channel whose accepted amount can no longer be collected, because the payment
-	// that proves it has expired or was refused. It replaces that payment by p, which has the same
-	// Amount and a higher Sequence, and makes p the pending settlement, due at once if SettleAt is
+	// that proves it has expired or was refused. It replaces that payment by o, which has the same
+	// Amount and a higher Sequence, and makes o the pending settlement, due at once if SettleAt is
 	// not 0. It sells nothing. The channel may be closed or have stopped, and settling may have
 	// halted. Repeated with the same payment, it has no effect.
 	//
@@ -154,5 +163,5 @@ type Payments interface {
 	//   - a *StaleError, unless the amount is the accepted one and the sequence is acceptable;
 	//   - ErrNothingExpired, if Channel.Expired is 0;
 	//   - an *InsufficientFundsError, if the deposit does not cover the amount.
-	Renew(ctx context.Context, p Payment) (Channel, error)
+	Renew(ctx context.Context, o Offer) (Channel, error)
 }

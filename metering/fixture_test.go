@@ -148,7 +148,7 @@ func (f *fixture) newReturns(disk vfs.FS, dir string) *Returns {
 func (f *fixture) payment() *ledger.Payment {
 	return &ledger.Payment{
 		Sender: sender, Receiver: "0x1", Asset: "0x2", PaymentChannelID: f.channel.PaymentChannelID,
-		Sequence: 1, Amount: 10, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 100,
+		Sequence: 1, Amount: 10, Proof: []byte("proof"), Expires: time.Now().Add(time.Minute),
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 
 // attempt is a payment that is being accepted, by a sale or by a renewal.
 type attempt struct {
-	payment ledger.Payment
-	until   time.Time // when it stops waiting for the chain
-	renews  bool
-	accept  func(ledger.Payment) error
+	offer  ledger.Offer
+	until  time.Time // when it stops waiting for the chain
+	renews bool
+	accept func(ledger.Offer) error
 }
 
 // acceptOnChain accepts a payment that the chain would execute, as far as that is known. The
@@ -29,16 +29,16 @@ func (s *Service) acceptOnChain(ctx context.Context, a *attempt) error {
 		return err
 	}
 	a.until = time.Now().Add(chainPatience)
-	a.payment.Ahead, a.payment.MaxAge = ahead, s.chain.opt.Refresh
+	a.offer.Ahead, a.offer.MaxAge = ahead, s.chain.opt.Refresh
 	err = s.try(ctx, a)
 	outdated := errors.Is(err, ledger.ErrOutdated)
-	if !outdated && !mayHaveChanged(err, a.payment) {
+	if !outdated && !mayHaveChanged(err, a.offer.Payment) {
 		return err
 	}
-	if failed := s.chain.refresh(ctx, a.payment, a.until); failed != nil && !outdated {
+	if failed := s.chain.refresh(ctx, a.offer.Payment, a.until); failed != nil && !outdated {
 		return err
 	}
-	a.payment.MaxAge = everRead
+	a.offer.MaxAge = everRead
 	return s.try(ctx, a)
 }
 
@@ -60,7 +60,7 @@ func exceedsDeposit(err error, p ledger.Payment) bool {
 // try accepts a payment once. What the store would refuse anyway is left to it, so that the chain
 // is not asked for it.
 func (s *Service) try(ctx context.Context, a *attempt) error {
-	p := &a.payment
+	p := &a.offer
 	c, err := s.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *Service) try(ctx context.Context, a *attempt) error {
 // acceptable reports whether the store has no reason to refuse the payment except for the selling
 // limit.
 func (a *attempt) acceptable(c ledger.Channel, now time.Time) bool {
-	p := &a.payment
+	p := &a.offer
 	switch {
 	case p.Sequence <= c.Sequence || p.Sequence < c.NextSequence || p.Amount > c.Deposit || !now.Before(c.Expires):
 		return false
@@ -91,7 +91,7 @@ func (a *attempt) acceptable(c ledger.Channel, now time.Time) bool {
 // cost more than it pays. As far as that cannot be found out, the payment sells up to the starting
 // limit only.
 func (s *Service) examine(ctx context.Context, c ledger.Channel, a *attempt) error {
-	p := &a.payment
+	p := &a.offer
 	if left := c.Expires.Sub(s.meta.Now().Add(p.Ahead)); left < collectMargin {
 		return ErrChannelEnding
 	}
@@ -136,7 +136,7 @@ func (s *Service) checkPrice(ctx context.Context, m *micropay.Micropayment, a *a
 
 // checkFee refuses a payment that can never pay its own gas: at most the selling limit, or what is
 // left of the deposit, is collected together.
-func (o *onChain) checkFee(c ledger.Channel, p *ledger.Payment, m *micropay.Micropayment) error {
+func (o *onChain) checkFee(c ledger.Channel, p *ledger.Offer, m *micropay.Micropayment) error {
 	if o.opt.Worth == nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (o *onChain) checkSequence(ctx context.Context, m *micropay.Micropayment, a
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		a.payment.UnsettledLimit = min(a.payment.UnsettledLimit, a.payment.StartingLimit)
+		a.offer.UnsettledLimit = min(a.offer.UnsettledLimit, a.offer.StartingLimit)
 	case m.AccountSequence < next:
 		return refuse(micropay.ReasonAccountSequence, "its account sequence number is %d, and the next one of the account is %d: sign it with that one, or with a nonce", m.AccountSequence, next)
 	}
@@ -170,8 +170,8 @@ func (o *onChain) checkSequence(ctx context.Context, m *micropay.Micropayment, a
 // simulate refuses a payment that the chain would not execute. If the chain does not answer, or if
 // another payment over the channel is being simulated, the payment counts as not simulated.
 func (o *onChain) simulate(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
-	p := &a.payment
-	result, own, err := o.simulations.get(ctx, nameOf(p), a.until, func(ctx context.Context) (simulated, error) {
+	p := &a.offer
+	result, own, err := o.simulations.get(ctx, nameOf(&p.Payment), a.until, func(ctx context.Context) (simulated, error) {
 		result, err := o.opt.Simulate(ctx, m)
 		return simulated{result, p.Form}, err
 	})

@@ -130,7 +130,7 @@ func (h *history) send(t *rapid.T) sent {
 	s.payment = ledger.Payment{
 		Sender: s.payer.address(), Receiver: h.opt.Receiver, Asset: h.opt.Asset,
 		PaymentChannelID: number, Sequence: sequence, Amount: amount,
-		Expires: time.Unix(int64(s.signed.Expiration), 0).UTC(), UnsettledLimit: h.opt.UnsettledLimit,
+		Expires: time.Unix(int64(s.signed.Expiration), 0).UTC(),
 	}
 	h.sent = append(h.sent, s)
 	return s

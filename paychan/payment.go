@@ -38,11 +38,9 @@ func (s *Service) Verify(ctx context.Context, encoded string, afford func(ctx co
 		Amount:           int64(m.Amount),
 		Proof:            m.Bytes(),
 		Expires:          m.Expires(),
-		UnsettledLimit:   s.opt.UnsettledLimit,
 	}
 	if s.chain != nil {
-		p.SettleAt, p.SettleWithin = s.chain.opt.SettleAt, s.chain.opt.SettleWithin
-		p.StartingLimit, p.Form = s.chain.opt.StartingLimit, m.Form()
+		p.Form = m.Form()
 	}
 	return p, nil
 }
@@ -94,11 +92,12 @@ func (s *Service) check(m *micropay.Micropayment) error {
 }
 
 // sell calls accept, which accepts p and sells for it.
-func (s *Service) sell(ctx context.Context, p ledger.Payment, accept func(ledger.Payment) error) error {
+func (s *Service) sell(ctx context.Context, p ledger.Payment, accept func(ledger.Offer) error) error {
+	offer := ledger.Offer{Payment: p, Policy: s.offerPolicy()}
 	if s.chain == nil {
-		return accept(p)
+		return accept(offer)
 	}
-	return s.acceptOnChain(ctx, &attempt{payment: p, accept: accept})
+	return s.acceptOnChain(ctx, &attempt{offer: offer, accept: accept})
 }
 
 // Live returns nil if there is an open channel for a payment, otherwise ledger.ErrNoChannel,
@@ -136,7 +135,7 @@ type BuyOptions struct {
 // effect. With database.ErrUnknownOutcome, and without an idem, it also returns a Session with
 // only ID set: the session's id if it was, or will be, sold.
 func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *database.Idempotency) (ledger.Session, error) {
-	p := ledger.Purchase{Payment: b.Payment, Price: s.opt.Price}
+	p := ledger.Purchase{Price: s.opt.Price}
 	if b.SessionID == "" {
 		p.Session = ledger.Session{ID: s.opt.NewID(), UserIdentity: b.UserIdentity, Expires: s.meta.Now().Add(s.opt.SessionTTL)}
 	} else {
@@ -146,8 +145,8 @@ func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *database.Idempote
 		return ledger.Session{}, err
 	}
 	var bought ledger.Session
-	err := s.sell(ctx, b.Payment, func(payment ledger.Payment) (err error) {
-		p.Payment = payment
+	err := s.sell(ctx, b.Payment, func(o ledger.Offer) (err error) {
+		p.Offer = o
 		bought, err = s.meta.Buy(ctx, p, idem)
 		return err
 	})
@@ -170,8 +169,8 @@ func (s *Service) PayRead(ctx context.Context, p ledger.Payment, count int64, ch
 		return ledger.Channel{}, err
 	}
 	var c ledger.Channel
-	err := s.sell(ctx, p, func(p ledger.Payment) (err error) {
-		c, err = s.meta.PayRead(ctx, ledger.ReadPurchase{Payment: p, Price: s.opt.Price, Count: count, Charge: charge})
+	err := s.sell(ctx, p, func(o ledger.Offer) (err error) {
+		c, err = s.meta.PayRead(ctx, ledger.ReadPurchase{Offer: o, Price: s.opt.Price, Count: count, Charge: charge})
 		return err
 	})
 	if err == nil {

@@ -23,14 +23,15 @@ func (s *Service) Renew(ctx context.Context, id string, p ledger.Payment) (ledge
 		return ledger.Channel{}, err
 	}
 	var renewed ledger.Channel
-	accept := func(p ledger.Payment) (err error) {
-		renewed, err = s.meta.Renew(ctx, p)
+	accept := func(o ledger.Offer) (err error) {
+		renewed, err = s.meta.Renew(ctx, o)
 		return err
 	}
+	offer := ledger.Offer{Payment: p, Policy: s.offerPolicy()}
 	if s.chain == nil {
-		err = accept(p)
+		err = accept(offer)
 	} else {
-		err = s.acceptOnChain(ctx, &attempt{payment: p, renews: true, accept: accept})
+		err = s.acceptOnChain(ctx, &attempt{offer: offer, renews: true, accept: accept})
 	}
 	if err == nil {
 		s.wake()

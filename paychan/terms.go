@@ -36,15 +36,17 @@ func (s *Service) Terms() (Terms, bool) {
 
 // SellingLimit returns the greatest unsettled amount that a payment over a channel may lead to now.
 func (s *Service) SellingLimit(c ledger.Channel) int64 {
-	return c.SellingLimit(s.startingLimit(), s.opt.UnsettledLimit, c.Form)
+	p := s.offerPolicy()
+	return c.SellingLimit(p.StartingLimit, p.UnsettledLimit, c.Form)
 }
 
-// startingLimit returns ledger.Payment.StartingLimit.
-func (s *Service) startingLimit() int64 {
+// offerPolicy returns the policy for a payment that was not simulated. It has no Ahead and MaxAge.
+func (s *Service) offerPolicy() ledger.Policy {
 	if s.chain == nil {
-		return 0
+		return ledger.Policy{UnsettledLimit: s.opt.UnsettledLimit}
 	}
-	return s.chain.opt.StartingLimit
+	o := s.chain.opt
+	return ledger.Policy{UnsettledLimit: s.opt.UnsettledLimit, StartingLimit: o.StartingLimit, SettleAt: o.SettleAt, SettleWithin: o.SettleWithin}
 }
 
 // ClockAgrees returns nil without a chain, or if the chain is not too far ahead of the store's

@@ -83,8 +83,8 @@ func payOver(t *testing.T, s *storage.Stores, id string, expires time.Time) {
 	t.Helper()
 	c := ledger.Channel{ID: id, Sender: id, Receiver: "r", Asset: "a", Deposit: 9, Expires: time.Now().Add(time.Hour)}
 	testenv.OK(t, testenv.Error(s.Meta.OpenChannel(t.Context(), c, nil)))
-	pay := ledger.Payment{Sender: id, Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: expires, UnsettledLimit: 9}
-	testenv.OK(t, testenv.Error(s.Meta.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})))
+	pay := ledger.Offer{Payment: ledger.Payment{Sender: id, Receiver: "r", Asset: "a", Sequence: 1, Amount: 5, Proof: []byte("p"), Expires: expires}, Policy: ledger.Policy{UnsettledLimit: 9}}
+	testenv.OK(t, testenv.Error(s.Meta.PayRead(t.Context(), ledger.ReadPurchase{Offer: pay, Price: 1, Count: 1})))
 }
 
 // change runs a statement on a data folder's database.

@@ -32,15 +32,15 @@ func fillAudited(t *testing.T, s *Store) {
 	ctx := t.Context()
 	expires := time.Now().Add(time.Hour)
 	testenv.Must(s.OpenChannel(ctx, ledger.Channel{ID: auditedChannel, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: expires}, nil))(t)
-	pay := func(sequence, amount int64) ledger.Payment {
-		return ledger.Payment{
+	pay := func(sequence, amount int64) ledger.Offer {
+		return ledger.Offer{Payment: ledger.Payment{
 			Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: amount,
-			Proof: []byte("proof"), Expires: expires, UnsettledLimit: 100,
-		}
+			Proof: []byte("proof"), Expires: expires,
+		}, Policy: ledger.Policy{UnsettledLimit: 100}}
 	}
-	buy := ledger.Purchase{Payment: pay(1, 50), Price: 7, Session: ledger.Session{ID: auditedSession, Expires: expires}}
+	buy := ledger.Purchase{Offer: pay(1, 50), Price: 7, Session: ledger.Session{ID: auditedSession, Expires: expires}}
 	testenv.Must(s.Buy(ctx, buy, nil))(t)
-	testenv.Must(s.PayRead(ctx, ledger.ReadPurchase{Payment: pay(2, 60), Price: 5, Count: 2}))(t)
+	testenv.Must(s.PayRead(ctx, ledger.ReadPurchase{Offer: pay(2, 60), Price: 5, Count: 2}))(t)
 	testenv.Must(s.ReturnCredit(ctx, auditedChannel, 1, 5, "r"))(t)
 	testenv.Must(s.UseSession(ctx, auditedSession, 3, nil))(t)
 	testenv.Must(s.CreateSession(ctx, ledger.Session{ID: "unguessable-granted", Total: 5, Left: 5, Expires: expires}, nil))(t)
@@ -228,10 +228,10 @@ func TestMigratesPayments(t *testing.T) {
 		t.Errorf("session %+v, %v; want %+v", session, err, want)
 	}
 	buy := ledger.Purchase{
-		Payment: ledger.Payment{
+		Offer: ledger.Offer{Payment: ledger.Payment{
 			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 5, Amount: 10,
-			Proof: []byte("proof"), Expires: expires, UnsettledLimit: 100,
-		},
+			Proof: []byte("proof"), Expires: expires,
+		}, Policy: ledger.Policy{UnsettledLimit: 100}},
 		Price: 3, Refill: true, Session: ledger.Session{ID: "session"},
 	}
 	if session, err = s.Buy(t.Context(), buy, nil); err != nil || session.Left != 10 || session.Total != 13 {

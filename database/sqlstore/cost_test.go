@@ -282,10 +282,10 @@ func (k *costBench) sessions() {
 		return err
 	}, func(ctx context.Context, i int) error {
 		_, err := k.store.Buy(ctx, ledger.Purchase{
-			Payment: ledger.Payment{
+			Offer: ledger.Offer{Payment: ledger.Payment{
 				Sender: walletOf(2), Receiver: walletOf(3), Asset: walletOf(4), PaymentChannelID: 1,
-				Sequence: int64(i), Amount: 10 * int64(i), Proof: make([]byte, 350), Expires: later, UnsettledLimit: 1 << 62,
-			},
+				Sequence: int64(i), Amount: 10 * int64(i), Proof: make([]byte, 350), Expires: later,
+			}, Policy: ledger.Policy{UnsettledLimit: 1 << 62}},
 			Price: 1, Session: ledger.Session{ID: fmt.Sprintf("bought-%020d", i), Expires: later},
 		}, nil)
 		return err

@@ -168,20 +168,21 @@ func fill(tb testing.TB, s *Store, parts int) {
 		&database.Idempotency{Scope: "s", Key: "k", Hash: sha256.Sum256(nil)}))
 	f.note(f.UseSession(f.ctx, "granted", 2, nil))
 	f.note(f.OpenChannel(f.ctx, ledger.Channel{ID: "channel", PaymentChannelID: 1, Receiver: "r", Asset: "a", Deposit: 1 << 62, Expires: time.Now().Add(time.Hour)}, nil))
-	pay := func(sequence, amount int64) ledger.Payment {
-		return ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 1, Sequence: sequence, Amount: amount,
-			Proof: []byte{1, 2}, Expires: time.Now().Add(time.Minute), UnsettledLimit: 1 << 62}
+	pay := func(sequence, amount int64) ledger.Offer {
+		return ledger.Offer{Payment: ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 1, Sequence: sequence, Amount: amount,
+			Proof: []byte{1, 2}, Expires: time.Now().Add(time.Minute),
+		}, Policy: ledger.Policy{UnsettledLimit: 1 << 62}}
 	}
-	f.note(f.Buy(f.ctx, ledger.Purchase{Payment: pay(1, 10), Price: 3, Session: ledger.Session{ID: "bought", Expires: time.Now().Add(time.Hour)}}, nil))
+	f.note(f.Buy(f.ctx, ledger.Purchase{Offer: pay(1, 10), Price: 3, Session: ledger.Session{ID: "bought", Expires: time.Now().Add(time.Hour)}}, nil))
 	settlements, err := f.Settlements(f.ctx, ledger.Settlement{}, 1)
 	f.note(nil, err)
 	f.note(nil, f.Book(f.ctx, settlements))
 	submitted := pay(1, 10)
 	submitted.Sender, submitted.PaymentChannelID, submitted.SettleAt = "chain", 2, 1
 	f.note(f.OpenChannel(f.ctx, ledger.Channel{ID: "submitted", PaymentChannelID: 2, Sender: "chain", Receiver: "r", Asset: "a", Deposit: 100, Expires: time.Now().Add(time.Hour), ChainTime: time.Now(), NextSequence: 1}, nil))
-	f.note(f.PayRead(f.ctx, ledger.ReadPurchase{Payment: submitted, Price: 1, Count: 1}))
+	f.note(f.PayRead(f.ctx, ledger.ReadPurchase{Offer: submitted, Price: 1, Count: 1}))
 	f.note(nil, f.BeginSubmission(f.ctx, ledger.Submission{Channel: "submitted", Sequence: 1, Amount: 10, Body: []byte("body"), Expires: submitted.Expires}))
-	f.note(f.PayRead(f.ctx, ledger.ReadPurchase{Payment: pay(2, 30), Price: 1, Count: 19}))
+	f.note(f.PayRead(f.ctx, ledger.ReadPurchase{Offer: pay(2, 30), Price: 1, Count: 19}))
 	for i := range 5 { // equal to each other except for the time
 		f.note(f.ReturnCredit(f.ctx, "channel", 1, 1, fmt.Sprint(i)))
 	}

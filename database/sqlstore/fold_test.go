@@ -32,14 +32,15 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 		var payments []ledger.Settlement
 		for i := range 20 {
 			sequence++
-			pay := ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: 10 * sequence,
-				Proof: []byte("p"), Expires: expires, UnsettledLimit: 1 << 40}
+			pay := ledger.Offer{Payment: ledger.Payment{Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: 10 * sequence,
+				Proof: []byte("p"), Expires: expires,
+			}, Policy: ledger.Policy{UnsettledLimit: 1 << 40}}
 			var err error
 			if i%3 == 0 {
 				session := ledger.Session{ID: fmt.Sprint(sequence), Expires: clock.Now().Add(time.Hour)}
-				_, err = s.Buy(ctx, ledger.Purchase{Payment: pay, Price: 3, Session: session}, nil)
+				_, err = s.Buy(ctx, ledger.Purchase{Offer: pay, Price: 3, Session: session}, nil)
 			} else {
-				_, err = s.PayRead(ctx, ledger.ReadPurchase{Payment: pay, Price: 2, Count: 5})
+				_, err = s.PayRead(ctx, ledger.ReadPurchase{Offer: pay, Price: 2, Count: 5})
 			}
 			testenv.OK(t, err)
 			payments = append(payments, ledger.Settlement{Channel: "c", Sequence: sequence, Amount: 10 * sequence})

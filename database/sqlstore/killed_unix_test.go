@@ -114,11 +114,11 @@ func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	pay := ledger.Payment{
+	pay := ledger.Offer{Payment: ledger.Payment{
 		Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: int64(g), Sequence: c.Sequence + 1, Amount: c.Accepted + crashPay,
-		Proof: []byte(name), Expires: time.Now().Add(time.Minute), UnsettledLimit: 1 << 62,
-	}
-	buy := ledger.Purchase{Payment: pay, Price: crashPrice, Session: ledger.Session{ID: name, Expires: time.Now().Add(time.Hour)}}
+		Proof: []byte(name), Expires: time.Now().Add(time.Minute),
+	}, Policy: ledger.Policy{UnsettledLimit: 1 << 62}}
+	buy := ledger.Purchase{Offer: pay, Price: crashPrice, Session: ledger.Session{ID: name, Expires: time.Now().Add(time.Hour)}}
 	switch c.Sequence % 3 {
 	case 0:
 		_, err = s.Buy(ctx, buy, nil)
@@ -126,7 +126,7 @@ func payOne(ctx context.Context, s *Store, name string, g int) (int64, error) {
 		buy.Session.ID, buy.Refill = crashSession, true
 		_, err = s.Buy(ctx, buy, &database.Idempotency{Scope: "buy", Key: name})
 	default:
-		if _, err = s.PayRead(ctx, ledger.ReadPurchase{Payment: pay, Price: crashPrice, Count: 3}); err == nil {
+		if _, err = s.PayRead(ctx, ledger.ReadPurchase{Offer: pay, Price: crashPrice, Count: 3}); err == nil {
 			err = s.Book(ctx, []ledger.Settlement{{Channel: c.ID, Sequence: pay.Sequence, Amount: pay.Amount}})
 		}
 	}

@@ -66,9 +66,9 @@ func TestMigratesDebts(t *testing.T) {
 		look("restored", func(c ledger.Channel) bool {
 			return c.Accepted == 10 && c.Settled == 60 && c.Elsewhere == 60 && c.Sequence == 1 && c.NextSequence == 9 && c.Credit == 0 && c.State(s.Now()) == ledger.ChannelOpen
 		})
-		renewal := ledger.Payment{
-			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 4, Sequence: 2, Amount: 40, Proof: []byte("renewal"), Expires: s.Now().Add(time.Hour), SettleAt: 1,
-		}
+		renewal := ledger.Offer{Payment: ledger.Payment{
+			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 4, Sequence: 2, Amount: 40, Proof: []byte("renewal"), Expires: s.Now().Add(time.Hour),
+		}, Policy: ledger.Policy{SettleAt: 1}}
 		testenv.Must(s.Renew(t.Context(), renewal))(t)
 		look("expired", func(c ledger.Channel) bool { return c.Expired == 0 && c.Sequence == 2 })
 
@@ -103,11 +103,11 @@ func TestAuditOfDebts(t *testing.T) {
 		now := s.Now()
 		pay := func(sequence, amount int64) {
 			t.Helper()
-			p := ledger.Payment{
+			p := ledger.Offer{Payment: ledger.Payment{
 				Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 1, Sequence: sequence, Amount: amount, Proof: []byte("proof"),
-				Expires: now.Add(time.Hour), UnsettledLimit: 100, SettleAt: 1,
-			}
-			testenv.Must(s.PayRead(t.Context(), ledger.ReadPurchase{Payment: p, Price: 1, Count: 1}))(t)
+				Expires: now.Add(time.Hour),
+			}, Policy: ledger.Policy{UnsettledLimit: 100, SettleAt: 1}}
+			testenv.Must(s.PayRead(t.Context(), ledger.ReadPurchase{Offer: p, Price: 1, Count: 1}))(t)
 		}
 		_, err := s.OpenChannel(t.Context(), ledger.Channel{
 			ID: "c", PaymentChannelID: 1, Sender: "s", Receiver: "r", Asset: "a", Deposit: 100, Expires: now.Add(time.Hour), NextSequence: 1, ChainTime: now,

@@ -30,13 +30,13 @@ func TestPostgresRequests(t *testing.T) {
 	testenv.Must(s.CreateSession(ctx, session, nil))(t)
 	channel := ledger.Channel{ID: "channel", Sender: "sender", Receiver: "receiver", Asset: "asset", Deposit: 1000, Expires: session.Expires}
 	testenv.Must(s.OpenChannel(ctx, channel, nil))(t)
-	payment := ledger.Payment{
-		Sender: "sender", Receiver: "receiver", Asset: "asset", Proof: []byte("proof"), Expires: session.Expires, UnsettledLimit: 1000,
-	}
+	payment := ledger.Offer{Payment: ledger.Payment{
+		Sender: "sender", Receiver: "receiver", Asset: "asset", Proof: []byte("proof"), Expires: session.Expires,
+	}, Policy: ledger.Policy{UnsettledLimit: 1000}}
 	buy := func(of ledger.Session, refill bool) error {
 		payment.Sequence++
 		payment.Amount++
-		_, err := s.Buy(ctx, ledger.Purchase{Payment: payment, Price: 1, Session: of, Refill: refill}, nil)
+		_, err := s.Buy(ctx, ledger.Purchase{Offer: payment, Price: 1, Session: of, Refill: refill}, nil)
 		return err
 	}
 	upload := metastore.Upload{ID: "upload", Account: "a", Name: "u", Content: metastore.NewContentID(time.Now()), PartSize: 1 << 20}

@@ -187,11 +187,11 @@ func TestPaymentRestoredByAPowerCut(t *testing.T) {
 	last := int64(0)
 	err = write(func(i int) error {
 		last = int64(i+1) * 10
-		pay := ledger.Payment{
+		pay := ledger.Offer{Payment: ledger.Payment{
 			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 1, Sequence: int64(i) + 1, Amount: last,
-			Proof: []byte("proof"), Expires: time.Now().Add(time.Minute), UnsettledLimit: 1 << 40,
-		}
-		_, err := s.PayRead(t.Context(), ledger.ReadPurchase{Payment: pay, Price: 10, Count: 1})
+			Proof: []byte("proof"), Expires: time.Now().Add(time.Minute),
+		}, Policy: ledger.Policy{UnsettledLimit: 1 << 40}}
+		_, err := s.PayRead(t.Context(), ledger.ReadPurchase{Offer: pay, Price: 10, Count: 1})
 		return err
 	})
 	stoppedInDoubt(t, s, err)

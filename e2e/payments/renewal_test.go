@@ -86,10 +86,10 @@ func TestExpiredPaymentsAreBooked(t *testing.T) {
 	testenv.OK(t, err)
 	m := c.Payer.Sign(t, c.Number, 1, 100, func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(-time.Minute).Unix()) })
 	_, err = store.Buy(t.Context(), ledger.Purchase{
-		Payment: ledger.Payment{
+		Offer: ledger.Offer{Payment: ledger.Payment{
 			Sender: c.Payer.Signer.Address().String(), Receiver: terms.Receiver.String(), Asset: terms.Asset.String(), PaymentChannelID: int64(c.Number),
-			Sequence: 1, Amount: 100, Proof: m.Bytes(), Expires: m.Expires(), UnsettledLimit: 100,
-		},
+			Sequence: 1, Amount: 100, Proof: m.Bytes(), Expires: m.Expires(),
+		}, Policy: ledger.Policy{UnsettledLimit: 100}},
 		Price: 1, Session: ledger.Session{ID: "a-session-of-the-killed-server", Expires: time.Now().Add(time.Hour)},
 	}, nil)
 	testenv.OK(t, err)

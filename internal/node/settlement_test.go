@@ -41,9 +41,9 @@ func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 	testenv.OK(t, err)
 	pay := func(sequence, amount int64) {
 		t.Helper()
-		_, err := meta.PayRead(t.Context(), ledger.ReadPurchase{Price: 1, Count: 1, Payment: ledger.Payment{
-			Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: amount, Proof: []byte("p"), Expires: clock.Now().Add(time.Minute), UnsettledLimit: 100,
-		}})
+		_, err := meta.PayRead(t.Context(), ledger.ReadPurchase{Price: 1, Count: 1, Offer: ledger.Offer{Payment: ledger.Payment{
+			Sender: "s", Receiver: "r", Asset: "a", Sequence: sequence, Amount: amount, Proof: []byte("p"), Expires: clock.Now().Add(time.Minute),
+		}, Policy: ledger.Policy{UnsettledLimit: 100}}})
 		testenv.OK(t, err)
 	}
 	pay(1, 5) // by a version that did not record the place

@@ -489,10 +489,10 @@ func (d tracedDatabase) ReturnRead(ctx context.Context, p ledger.Payment, charge
 }
 
 // Renew implements ledger.Payments.
-func (d tracedDatabase) Renew(ctx context.Context, p ledger.Payment) (_ ledger.Channel, err error) {
+func (d tracedDatabase) Renew(ctx context.Context, o ledger.Offer) (_ ledger.Channel, err error) {
 	ctx, span := d.begin(ctx, "metastore.Renew")
 	defer span.end(&err)
-	return d.Database.Renew(ctx, p)
+	return d.Database.Renew(ctx, o)
 }
 
 // Settlements implements ledger.Settlements.

@@ -91,14 +91,14 @@ func useSessions(b *bench, n int) func(int) error {
 func payReads(b *bench) func(int) error {
 	type payer struct {
 		sync.Mutex
-		ledger.Payment
+		ledger.Offer
 	}
 	payers := make([]payer, 64)
 	b.Fill(len(payers), func(i int) error {
-		payers[i].Payment = ledger.Payment{
+		payers[i].Offer = ledger.Offer{Payment: ledger.Payment{
 			Sender: fmt.Sprint("sender", i), Receiver: "receiver", Asset: "asset", Proof: make([]byte, 371),
-			Expires: b.Clock.Now().Add(time.Minute), UnsettledLimit: 1 << 62,
-		}
+			Expires: b.Clock.Now().Add(time.Minute),
+		}, Policy: ledger.Policy{UnsettledLimit: 1 << 62}}
 		_, err := b.Store.OpenChannel(b.Ctx, ledger.Channel{
 			ID: fmt.Sprint("channel", i), Sender: payers[i].Sender, Receiver: "receiver", Asset: "asset",
 			Deposit: 1 << 62, Expires: b.Clock.Now().Add(time.Hour),
@@ -111,7 +111,7 @@ func payReads(b *bench) func(int) error {
 		defer p.Unlock()
 		p.Sequence++
 		p.Amount += 4
-		_, err := b.Store.PayRead(b.Ctx, ledger.ReadPurchase{Payment: p.Payment, Price: 2, Count: 2})
+		_, err := b.Store.PayRead(b.Ctx, ledger.ReadPurchase{Offer: p.Offer, Price: 2, Count: 2})
 		return err
 	}
 }

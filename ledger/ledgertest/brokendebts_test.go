@@ -17,8 +17,8 @@ import (
 func TestBrokenDebtsAreCaught(t *testing.T) {
 	nothing := func(ledger.Channel, time.Time, *ledger.Reading) {}
 	catch(t, []dbtest.Mutant{
-		{Name: "renews what has not expired", Break: renewal(func(p *ledger.Payment) { p.Ahead += time.Minute }, ""), Caught: []string{"payments/renew", "submissions/renew"}},
-		{Name: "does not ask the ledger what has expired", Break: renewal(func(p *ledger.Payment) { p.Ahead = 0 }, ""), Caught: []string{"submissions/renew"}},
+		{Name: "renews what has not expired", Break: renewal(func(p *ledger.Offer) { p.Ahead += time.Minute }, ""), Caught: []string{"payments/renew", "submissions/renew"}},
+		{Name: "does not ask the ledger what has expired", Break: renewal(func(p *ledger.Offer) { p.Ahead = 0 }, ""), Caught: []string{"submissions/renew"}},
 		{Name: "forgets a renewal", Break: renewal(nil, `DELETE FROM settlements WHERE channel = $1`), Caught: []string{"payments/renew", "submissions/renew"}},
 		{Name: "sells for a renewal", Break: renewal(nil, `UPDATE channels SET credit = credit + accepted WHERE id = $1`), Caught: []string{"payments/renew"}},
 		{Name: "sells after a renewal", Break: renewal(nil, `UPDATE channels SET stopped = NULL WHERE id = $1`), Caught: []string{"submissions/renew"}},
@@ -62,16 +62,16 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 		{Name: "settles before it knows who has withdrawn", Break: reading(nothing, `UPDATE channels SET settled = withdrawn, elsewhere = withdrawn - collected WHERE id = $1 AND submitted > 0`),
 			Caught: []string{"channels/in-flight", "model/submissions"}},
 		{Name: "reports nothing as withdrawn elsewhere", Break: unsettled(func(u *ledger.Unsettled) { u.Elsewhere = ledger.UnsettledSum{} }), Caught: []string{"channels/elsewhere"}},
-		{Name: "has no starting limit", Break: payment(func(p *ledger.Payment) { p.StartingLimit = 0 }), Caught: []string{"payments/selling-limit", "model/submissions"}},
-		{Name: "has a starting limit only", Break: payment(func(p *ledger.Payment) {
+		{Name: "has no starting limit", Break: payment(func(p *ledger.Offer) { p.StartingLimit = 0 }), Caught: []string{"payments/selling-limit", "model/submissions"}},
+		{Name: "has a starting limit only", Break: payment(func(p *ledger.Offer) {
 			if p.StartingLimit > 0 {
 				p.UnsettledLimit = p.StartingLimit
 			}
 		}), Caught: []string{"payments/selling-limit"}},
-		{Name: "takes all forms for one", Break: payment(func(p *ledger.Payment) { p.Form = "f" }), Caught: []string{"payments/selling-limit"}},
-		{Name: "takes each form for simulated", Break: payment(func(p *ledger.Payment) { p.Simulated = true }), Caught: []string{"payments/selling-limit", "model/submissions"}},
+		{Name: "takes all forms for one", Break: payment(func(p *ledger.Offer) { p.Form = "f" }), Caught: []string{"payments/selling-limit"}},
+		{Name: "takes each form for simulated", Break: payment(func(p *ledger.Offer) { p.Simulated = true }), Caught: []string{"payments/selling-limit", "model/submissions"}},
 		{Name: "forgets the form of what it collects", Break: dbtest.Broken[forgetsForm], Caught: []string{"submissions/form", "model/submissions"}},
-		{Name: "collects at the end of a long life", Break: payment(func(p *ledger.Payment) { p.SettleWithin = 0 }), Caught: []string{"submissions/within"}},
+		{Name: "collects at the end of a long life", Break: payment(func(p *ledger.Offer) { p.SettleWithin = 0 }), Caught: []string{"submissions/within"}},
 		{Name: "does not stop what is strange", Break: outcome(func(o *ledger.Outcome) { o.Stop = "" }), Caught: []string{"submissions/stop"}},
 		{Name: "sells what a fullnode refuses", Break: dbtest.Broken[neverStops], Caught: []string{"submissions/stop-selling"}},
 		{Name: "stops what has ended", Break: dbtest.Broken[stopsLate], Caught: []string{"submissions/stop-selling", "submissions/racing-stops"}},
@@ -84,7 +84,7 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 
 // renewal returns stores that change a renewal before it is stored, and run a statement for its
 // channel afterwards.
-func renewal(change func(*ledger.Payment), after string) func(dbtest.Correct) dbtest.Handle {
+func renewal(change func(*ledger.Offer), after string) func(dbtest.Correct) dbtest.Handle {
 	return func(c dbtest.Correct) dbtest.Handle { return renewsBadly{c, change, after} }
 }
 
@@ -95,7 +95,7 @@ func reading(change func(before ledger.Channel, now time.Time, r *ledger.Reading
 }
 
 // payment returns stores that change payments.
-func payment(change func(*ledger.Payment)) func(dbtest.Correct) dbtest.Handle {
+func payment(change func(*ledger.Offer)) func(dbtest.Correct) dbtest.Handle {
 	return func(c dbtest.Correct) dbtest.Handle { return paysBadly{c, change} }
 }
 
@@ -111,11 +111,11 @@ func postponement(statement string) func(dbtest.Correct) dbtest.Handle {
 
 type renewsBadly struct {
 	dbtest.Correct
-	change func(*ledger.Payment)
+	change func(*ledger.Offer)
 	after  string
 }
 
-func (s renewsBadly) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
+func (s renewsBadly) Renew(ctx context.Context, p ledger.Offer) (ledger.Channel, error) {
 	if s.change != nil {
 		s.change(&p)
 	}
@@ -129,7 +129,7 @@ func (s renewsBadly) Renew(ctx context.Context, p ledger.Payment) (ledger.Channe
 // renewsGone ignores the deposit.
 type renewsGone struct{ dbtest.Correct }
 
-func (s renewsGone) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
+func (s renewsGone) Renew(ctx context.Context, p ledger.Offer) (ledger.Channel, error) {
 	const set = `UPDATE channels SET deposit = $1 WHERE id = $2`
 	c, err := s.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err == nil {
@@ -149,7 +149,7 @@ type paysByRenewal struct{ dbtest.Correct }
 func (s paysByRenewal) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	c, err := s.Correct.PayRead(ctx, r)
 	if errors.Is(err, ledger.ErrStalePayment) {
-		if renewed, err := s.Renew(ctx, r.Payment); err == nil {
+		if renewed, err := s.Renew(ctx, r.Offer); err == nil {
 			return renewed, nil
 		}
 	}
@@ -213,16 +213,16 @@ func (s sellsForADeposit) RecordReading(ctx context.Context, id string, r ledger
 
 type paysBadly struct {
 	dbtest.Correct
-	change func(*ledger.Payment)
+	change func(*ledger.Offer)
 }
 
 func (s paysBadly) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
-	s.change(&r.Payment)
+	s.change(&r.Offer)
 	return s.Correct.PayRead(ctx, r)
 }
 
 func (s paysBadly) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
-	s.change(&p.Payment)
+	s.change(&p.Offer)
 	return s.Correct.Buy(ctx, p, idem)
 }
 

@@ -60,9 +60,9 @@ type appliesTwice struct{ dbtest.Correct }
 func (s appliesTwice) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	out, err := s.Correct.PayRead(ctx, r)
 	var stale *ledger.StaleError
-	if errors.As(err, &stale) && string(stale.Stored) == string(r.Payment.Proof) {
-		r.Payment.Sequence++
-		r.Payment.Amount += r.Count * r.Price
+	if errors.As(err, &stale) && string(stale.Stored) == string(r.Offer.Proof) {
+		r.Offer.Sequence++
+		r.Offer.Amount += r.Count * r.Price
 		return s.Correct.PayRead(ctx, r)
 	}
 	return out, err
@@ -72,17 +72,17 @@ func (s appliesTwice) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledge
 type anySequence struct{ dbtest.Correct }
 
 func (s anySequence) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
-	c, err := s.FindChannel(ctx, r.Payment.Sender, r.Payment.Receiver, r.Payment.Asset, r.Payment.PaymentChannelID)
-	if err == nil && r.Payment.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
-		r.Payment.Sequence = c.Sequence + 1
+	c, err := s.FindChannel(ctx, r.Offer.Sender, r.Offer.Receiver, r.Offer.Asset, r.Offer.PaymentChannelID)
+	if err == nil && r.Offer.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
+		r.Offer.Sequence = c.Sequence + 1
 	}
 	return s.Correct.PayRead(ctx, r)
 }
 
 func (s anySequence) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
-	c, err := s.FindChannel(ctx, p.Payment.Sender, p.Payment.Receiver, p.Payment.Asset, p.Payment.PaymentChannelID)
-	if err == nil && p.Payment.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
-		p.Payment.Sequence = c.Sequence + 1
+	c, err := s.FindChannel(ctx, p.Offer.Sender, p.Offer.Receiver, p.Offer.Asset, p.Offer.PaymentChannelID)
+	if err == nil && p.Offer.Sequence <= c.Sequence && c.Sequence < 1<<63-1 {
+		p.Offer.Sequence = c.Sequence + 1
 	}
 	return s.Correct.Buy(ctx, p, idem)
 }
@@ -91,11 +91,11 @@ func (s anySequence) Buy(ctx context.Context, p ledger.Purchase, idem *database.
 type bindsFirst struct{ dbtest.Correct }
 
 func (s bindsFirst) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
-	c, err := s.FindChannel(ctx, p.Payment.Sender, p.Payment.Receiver, p.Payment.Asset, p.Payment.PaymentChannelID)
+	c, err := s.FindChannel(ctx, p.Offer.Sender, p.Offer.Receiver, p.Offer.Asset, p.Offer.PaymentChannelID)
 	if err != nil {
 		return ledger.Session{}, err
 	}
-	if err := s.Exec(ctx, `UPDATE channels SET sender = $1 WHERE id = $2`, []byte(p.Payment.Sender), []byte(c.ID)); err != nil {
+	if err := s.Exec(ctx, `UPDATE channels SET sender = $1 WHERE id = $2`, []byte(p.Offer.Sender), []byte(c.ID)); err != nil {
 		return ledger.Session{}, err
 	}
 	return s.Correct.Buy(ctx, p, idem)
@@ -138,7 +138,7 @@ func (s chargesLess) UseSession(ctx context.Context, id string, n int64, idem *d
 type sellsBeyond struct{ dbtest.Correct }
 
 func (s sellsBeyond) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
-	c, err := s.FindChannel(ctx, r.Payment.Sender, r.Payment.Receiver, r.Payment.Asset, r.Payment.PaymentChannelID)
+	c, err := s.FindChannel(ctx, r.Offer.Sender, r.Offer.Receiver, r.Offer.Asset, r.Offer.PaymentChannelID)
 	if err != nil {
 		return c, err
 	}

@@ -60,7 +60,7 @@ type postpones struct{ dbtest.Correct }
 
 func (s postpones) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
 	out, err := s.Correct.PayRead(ctx, r)
-	half := s.Now().Add(r.Payment.Expires.Sub(s.Now()) / 2)
+	half := s.Now().Add(r.Offer.Expires.Sub(s.Now()) / 2)
 	return out, errors.Join(err, s.Exec(ctx, `UPDATE settlements SET due = $1 WHERE due IS NOT NULL AND channel = $2`, half.UnixMicro(), []byte(out.ID)))
 }
 

@@ -88,19 +88,19 @@ func racingChargeReturns(p *probe) {
 func returnRead(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	c := p.Channel("channel", "s", 1000)
-	credit := func(charge string, pay ledger.Payment, want int64) {
-		got, err := handles[1].ReturnRead(p.Ctx, pay, charge)
+	credit := func(charge string, pay ledger.Offer, want int64) {
+		got, err := handles[1].ReturnRead(p.Ctx, pay.Payment, charge)
 		p.OK(err, "return of the read %s", charge)
 		p.Must(got.Credit == want, "the credit is %d after the return of the read %s, want %d", got.Credit, charge, want)
 		p.Audited()
 	}
 	first, next := p.pay(c, 1, 100), p.pay(c, 2, 110)
 	credit("a", first, 0) // before it was made
-	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: first, Price: 10, Count: 9, Charge: "a"}))
+	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: first, Price: 10, Count: 9, Charge: "a"}))
 	credit("b", first, 10)
 	credit("a", next, 10)
-	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: next, Price: 5, Count: 4, Charge: "b"}))
-	for _, err := range dbtest.Race(6, func(i int) error { return second(handles[i%2].ReturnRead(p.Ctx, first, "a")) }) {
+	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: next, Price: 5, Count: 4, Charge: "b"}))
+	for _, err := range dbtest.Race(6, func(i int) error { return second(handles[i%2].ReturnRead(p.Ctx, first.Payment, "a")) }) {
 		p.OK(err, "concurrent returns")
 	}
 	credit("a", first, 90)
@@ -111,6 +111,6 @@ func returnRead(p *probe) {
 	credit("b", next, 110)
 	stranger := first
 	stranger.Sender = "stranger"
-	_, err := p.Store.ReturnRead(p.Ctx, stranger, "a")
+	_, err := p.Store.ReturnRead(p.Ctx, stranger.Payment, "a")
 	p.Must(errors.Is(err, ledger.ErrNoChannel), "of an unknown channel: %v", err)
 }

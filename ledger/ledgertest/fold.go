@@ -32,7 +32,7 @@ func foldedSales(p *probe) {
 	p.buys(c, 1, 100, 7, "bought")
 	p.reads(c, 2, 130, 3, 4)
 	dbtest.Value(p.Store.ReturnCredit(p.Ctx, "c", 2, 3, "r"))
-	charged := ledger.ReadPurchase{Payment: p.pay(c, 3, 150), Price: 5, Count: 2, Charge: "charge"}
+	charged := ledger.ReadPurchase{Offer: p.pay(c, 3, 150), Price: 5, Count: 2, Charge: "charge"}
 	dbtest.Value(p.Store.PayRead(p.Ctx, charged))
 	p.Session("granted", 5)
 	p.buysMore(c, 4, 180, 2, "granted")
@@ -41,7 +41,7 @@ func foldedSales(p *probe) {
 	p.Purge()
 	p.Audited()
 	before := p.getChannel("c")
-	after := dbtest.Value(p.Store.ReturnRead(p.Ctx, charged.Payment, "charge"))
+	after := dbtest.Value(p.Store.ReturnRead(p.Ctx, charged.Offer.Payment, "charge"))
 	p.Must(after.Credit == before.Credit+10, "the return of 2 chunksets at 5 changed the credit to %d from %d", after.Credit, before.Credit)
 	p.Audited()
 

@@ -25,7 +25,7 @@ func modelPayments(p *probe) {
 			T: t, p: p, name: fmt.Sprint("round", round, "-"),
 			channels: map[string]ledger.Channel{}, sessions: map[string]ledger.Session{},
 			pending: map[string]ledger.Settlement{}, settleable: map[string][]ledger.Settlement{},
-			bought: map[string]boughtOnce{}, returned: map[string]time.Time{}, last: map[string]ledger.Payment{},
+			bought: map[string]boughtOnce{}, returned: map[string]time.Time{}, last: map[string]ledger.Offer{},
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			b.store = handles[rapid.IntRange(0, 1).Draw(t, "handle")]
@@ -49,8 +49,8 @@ type bank struct {
 	pending    map[string]ledger.Settlement   // by channel
 	settleable map[string][]ledger.Settlement // all accepted payments, by channel
 	bought     map[string]boughtOnce
-	returned   map[string]time.Time      // by kind, id and request
-	last       map[string]ledger.Payment // by channel
+	returned   map[string]time.Time    // by kind, id and request
+	last       map[string]ledger.Offer // by channel
 }
 
 // boughtOnce is what a purchase with an idempotency key returned.
@@ -144,11 +144,10 @@ func (b *bank) payNew(verb string) {
 	if amount < 0 { // above the maximum
 		amount = math.MaxInt64
 	}
-	pay := ledger.Payment{
+	pay := ledger.Offer{Payment: ledger.Payment{
 		Sender: sender, Receiver: b.name, Asset: "a", PaymentChannelID: number, Sequence: sequence, Amount: amount,
 		Proof: []byte(b.fresh("proof")), Expires: b.now().Add(paymentLife),
-		UnsettledLimit: rapid.SampledFrom([]int64{math.MaxInt64, 1000, 25}).Draw(b.T, "limit"),
-	}
+	}, Policy: ledger.Policy{UnsettledLimit: rapid.SampledFrom([]int64{math.MaxInt64, 1000, 25}).Draw(b.T, "limit")}}
 	b.last[c.ID] = pay
 	b.spend(verb, pay)
 }
@@ -180,7 +179,7 @@ func (b *bank) live(c ledger.Channel) error {
 }
 
 // examine returns what a payment leaves to be spent.
-func (b *bank) examine(pay ledger.Payment) (ledger.Channel, int64, error) {
+func (b *bank) examine(pay ledger.Offer) (ledger.Channel, int64, error) {
 	c, err := b.find(pay.Sender, pay.PaymentChannelID)
 	if err != nil {
 		return c, 0, err
@@ -200,7 +199,7 @@ func (b *bank) examine(pay ledger.Payment) (ledger.Channel, int64, error) {
 	return c, pay.Amount - (c.Accepted - c.Credit), nil
 }
 
-func (b *bank) accept(c ledger.Channel, pay ledger.Payment, credit int64) ledger.Channel {
+func (b *bank) accept(c ledger.Channel, pay ledger.Offer, credit int64) ledger.Channel {
 	c.Sender, c.Sequence, c.Accepted, c.Proof, c.Credit = pay.Sender, pay.Sequence, pay.Amount, pay.Proof, credit
 	b.channels[c.ID] = c
 	b.pending[c.ID] = settlement(pay, c.ID)
@@ -208,29 +207,29 @@ func (b *bank) accept(c ledger.Channel, pay ledger.Payment, credit int64) ledger
 	return c
 }
 
-func (b *bank) spend(verb string, pay ledger.Payment) {
+func (b *bank) spend(verb string, pay ledger.Offer) {
 	price := b.number("price", 1, 4)
 	switch verb {
 	case "read":
-		b.read(ledger.ReadPurchase{Payment: pay, Price: price, Count: b.number("count", 1, 5)})
+		b.read(ledger.ReadPurchase{Offer: pay, Price: price, Count: b.number("count", 1, 5)})
 	case "refill":
-		buy := ledger.Purchase{Payment: pay, Price: price, Refill: true}
+		buy := ledger.Purchase{Offer: pay, Price: price, Refill: true}
 		buy.Session.ID = pick(b, "session", b.sessions)
 		b.buy(buy, "")
 	default:
-		buy := ledger.Purchase{Payment: pay, Price: price}
+		buy := ledger.Purchase{Offer: pay, Price: price}
 		buy.Session = ledger.Session{ID: b.fresh("session"), UserIdentity: "u", Expires: b.now().Add(2 * time.Hour)}
 		b.buy(buy, b.oneOf("key", "", "", "k", "l"))
 	}
 }
 
 func (b *bank) read(r ledger.ReadPurchase) {
-	c, spendable, wantErr := b.examine(r.Payment)
+	c, spendable, wantErr := b.examine(r.Offer)
 	if wantErr == nil && spendable < r.Count*r.Price {
 		wantErr = &ledger.InsufficientFundsError{Required: r.Count * r.Price, Available: spendable}
 	}
 	if wantErr == nil {
-		c = b.accept(c, r.Payment, spendable-r.Count*r.Price)
+		c = b.accept(c, r.Offer, spendable-r.Count*r.Price)
 	}
 	got, err := b.store.PayRead(b.p.Ctx, r)
 	b.p.Agree("read", got, c, err, wantErr)
@@ -254,7 +253,7 @@ func (b *bank) buy(buy ledger.Purchase, key string) {
 }
 
 func (b *bank) sell(buy ledger.Purchase) (ledger.Session, error) {
-	c, spendable, err := b.examine(buy.Payment)
+	c, spendable, err := b.examine(buy.Offer)
 	if err != nil {
 		return ledger.Session{}, err
 	}
@@ -279,7 +278,7 @@ func (b *bank) sell(buy ledger.Purchase) (ledger.Session, error) {
 	s.Total += count
 	s.Left += count
 	b.sessions[s.ID] = s
-	b.accept(c, buy.Payment, spendable%buy.Price)
+	b.accept(c, buy.Offer, spendable%buy.Price)
 	return s, nil
 }
 
@@ -425,10 +424,10 @@ func (b *bank) renew() {
 	if c.ID == "" {
 		return
 	}
-	pay := ledger.Payment{
+	pay := ledger.Offer{Payment: ledger.Payment{
 		Sender: c.Sender, Receiver: b.name, Asset: "a", PaymentChannelID: c.PaymentChannelID, Sequence: c.Sequence + b.number("sequence", 0, 2),
 		Amount: c.Accepted + max(0, b.number("amount", -3, 1)), Proof: []byte(b.fresh("proof")), Expires: b.now().Add(paymentLife),
-	}
+	}}
 	if pay.Sender == "" {
 		pay.Sender = "s"
 	}

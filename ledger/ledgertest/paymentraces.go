@@ -34,7 +34,7 @@ func paymentRacingReplays(p *probe) {
 			if i%4 < 2 {
 				_, err = handles[i%2].Buy(p.Ctx, p.purchase(pay, 2, fmt.Sprint(round, "-", i)), nil)
 			} else {
-				_, err = handles[i%2].PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 2, Count: 5 + before.Credit/2})
+				_, err = handles[i%2].PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 2, Count: 5 + before.Credit/2})
 			}
 			return err
 		})
@@ -65,7 +65,7 @@ func paymentRacingIncreasing(p *probe) {
 			k := int64((i*13 + round) % n) // a permutation
 			pay := p.pay(c, k, 7*(k+1))
 			if i%3 == 0 {
-				got, err := handles[i%2].PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 3})
+				got, err := handles[i%2].PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 1, Count: 3})
 				if err == nil && got.Accepted != pay.Amount {
 					err = fmt.Errorf("accepted %d of %d", got.Accepted, pay.Amount)
 				}
@@ -156,7 +156,7 @@ func paymentRacingClose(p *probe) {
 				return err
 			}
 			for k := range int64(4) {
-				_, err := handles[i%2].PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 10*k+int64(i), 10*k+int64(i)), Price: 1, Count: 1})
+				_, err := handles[i%2].PayRead(p.Ctx, ledger.ReadPurchase{Offer: p.pay(c, 10*k+int64(i), 10*k+int64(i)), Price: 1, Count: 1})
 				if err != nil && !errors.Is(err, ledger.ErrChannelClosed) && !errors.Is(err, ledger.ErrStalePayment) {
 					return err
 				}
@@ -176,7 +176,7 @@ func paymentRacingLimit(p *probe) {
 	errs := dbtest.Race(16, func(i int) error {
 		pay := p.pay(c, int64(i+1), int64(i+1))
 		pay.UnsettledLimit = 8
-		_, err := handles[i%2].PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+		_, err := handles[i%2].PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 1, Count: 1})
 		return err
 	})
 	for i, err := range errs {

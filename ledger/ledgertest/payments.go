@@ -53,7 +53,7 @@ func paymentBuy(p *probe) {
 func paymentRead(p *probe) {
 	c := p.Channel("channel", "s", 100)
 	pay := p.pay(c, 7, 23)
-	got := dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 5, Count: 3}))
+	got := dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 5, Count: 3}))
 	c.Accepted, c.Sequence, c.Proof, c.Credit = 23, 7, pay.Proof, 8
 	p.Equal(got, c, "channel after a read")
 	settlement := ledger.Settlement{Channel: "channel", Sequence: 7, Amount: 23, Proof: pay.Proof, Expires: pay.Expires}
@@ -82,7 +82,7 @@ func paymentOrder(p *probe) {
 	c := p.Channel("channel", "s", 100)
 	p.buys(c, 5, 50, 1, "session")
 	stored := &ledger.StaleError{Stored: p.pay(c, 5, 50).Proof}
-	wrong := func(sequence, amount, limit int64) ledger.Payment {
+	wrong := func(sequence, amount, limit int64) ledger.Offer {
 		pay := p.pay(c, sequence, amount)
 		pay.UnsettledLimit = limit
 		return pay
@@ -242,7 +242,7 @@ func paymentRefill(p *probe) {
 	p.Must(p.getChannel("channel").Credit == 1, "the credit is %d", p.getChannel("channel").Credit)
 	granted := p.Session("granted", math.MaxInt64-5)
 	granted.Total, granted.Left = math.MaxInt64, math.MaxInt64
-	refill := func(pay ledger.Payment, session string) func() error {
+	refill := func(pay ledger.Offer, session string) func() error {
 		return func() error {
 			buy := p.purchase(pay, 1, session)
 			buy.Refill = true
@@ -276,13 +276,13 @@ func paymentDeposit(p *probe) {
 
 func paymentUnsettled(p *probe) {
 	c := p.Channel("channel", "s", 1000)
-	limited := func(sequence, amount int64) ledger.Payment {
+	limited := func(sequence, amount int64) ledger.Offer {
 		pay := p.pay(c, sequence, amount)
 		pay.UnsettledLimit = 10
 		return pay
 	}
 	read := func(sequence, amount int64) {
-		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: limited(sequence, amount), Price: 1, Count: 1})
+		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: limited(sequence, amount), Price: 1, Count: 1})
 		p.OK(err, "payment of %d within the limit", amount)
 	}
 	p.refusedPayment("channel", limited(1, 11), ledger.ErrUnsettledLimit, "above the limit with one payment")
@@ -330,13 +330,13 @@ func paymentInvalid(p *probe) {
 	for what, fn := range map[string]func() error{
 		"price 0": func() error { return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 0, "s"), nil)) },
 		"read at price 0": func() error {
-			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 0, Count: 1}))
+			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: p.pay(c, 2, 20), Price: 0, Count: 1}))
 		},
 		"read of 0": func() error {
-			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: 0}))
+			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: p.pay(c, 2, 20), Price: 1, Count: 0}))
 		},
 		"read of -1": func() error {
-			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2, 20), Price: 1, Count: -1}))
+			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: p.pay(c, 2, 20), Price: 1, Count: -1}))
 		},
 		"no proof": func() error {
 			pay := p.pay(c, 2, 20)
@@ -347,7 +347,7 @@ func paymentInvalid(p *probe) {
 		"no sender": func() error {
 			pay := p.pay(c, 2, 20)
 			pay.Sender = ""
-			_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+			_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 1, Count: 1})
 			return err
 		},
 		"session of which some was used before": func() error {

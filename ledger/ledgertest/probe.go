@@ -36,21 +36,21 @@ func (p *probe) recorded(id string) ledger.Channel {
 }
 
 // pay returns a payment over a channel, with the sender s if the channel has none.
-func (p *probe) pay(c ledger.Channel, sequence, amount int64) ledger.Payment {
-	pay := ledger.Payment{
+func (p *probe) pay(c ledger.Channel, sequence, amount int64) ledger.Offer {
+	pay := ledger.Offer{Payment: ledger.Payment{
 		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
 		Sequence: sequence, Amount: amount, Proof: fmt.Appendf(nil, "%s\x00%d\xff%d", c.ID, sequence, amount),
-		Expires: p.Clock.Now().Add(paymentLife), UnsettledLimit: math.MaxInt64,
-	}
+		Expires: p.Clock.Now().Add(paymentLife),
+	}, Policy: ledger.Policy{UnsettledLimit: math.MaxInt64}}
 	if pay.Sender == "" {
 		pay.Sender = "s"
 	}
 	return pay
 }
 
-func (p *probe) purchase(pay ledger.Payment, price int64, session string) ledger.Purchase {
+func (p *probe) purchase(pay ledger.Offer, price int64, session string) ledger.Purchase {
 	return ledger.Purchase{
-		Payment: pay, Price: price,
+		Offer: pay, Price: price,
 		Session: ledger.Session{ID: session, UserIdentity: "user", Expires: p.Clock.Now().Add(sessionLife)},
 	}
 }
@@ -73,7 +73,7 @@ func (p *probe) buysMore(c ledger.Channel, sequence, amount, price int64, sessio
 
 // reads pays for chunksets of one read.
 func (p *probe) reads(c ledger.Channel, sequence, amount, price, count int64) ledger.Channel {
-	got, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, sequence, amount), Price: price, Count: count})
+	got, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: p.pay(c, sequence, amount), Price: price, Count: count})
 	p.OK(err, "read %d chunksets with %d at sequence %d", count, amount, sequence)
 	return got
 }
@@ -106,13 +106,13 @@ func (p *probe) refusedPurchase(channel string, want error, what string, buy led
 }
 
 // refusedRead checks that a payment for chunksets of a read is refused and has no effect.
-func (p *probe) refusedRead(channel string, want error, what string, pay ledger.Payment, price, count int64) {
-	read := ledger.ReadPurchase{Payment: pay, Price: price, Count: count}
+func (p *probe) refusedRead(channel string, want error, what string, pay ledger.Offer, price, count int64) {
+	read := ledger.ReadPurchase{Offer: pay, Price: price, Count: count}
 	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.PayRead(p.Ctx, read)) })
 }
 
 // refusedPayment checks that the payment is refused by every method that accepts payments.
-func (p *probe) refusedPayment(channel string, pay ledger.Payment, want error, what string) {
+func (p *probe) refusedPayment(channel string, pay ledger.Offer, want error, what string) {
 	buy := p.purchase(pay, 1, "refused "+what)
 	p.refusedPurchase(channel, want, what, buy)
 	p.Is(dbtest.Error(p.Store.Session(p.Ctx, buy.Session.ID)), database.ErrNotFound, "session of a refused purchase (%s)", what)

@@ -217,7 +217,7 @@ func channelRestored(p *probe) {
 	c := p.onChain("c", 100)
 	pay := p.pay(c, 1, 30)
 	pay.UnsettledLimit = 30
-	_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 7, Count: 4}) // with a credit of 2
+	_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 7, Count: 4}) // with a credit of 2
 	p.OK(err, "read")
 	pending := p.pendingOf("c")
 	pay = p.pay(c, 9, 85)
@@ -227,7 +227,7 @@ func channelRestored(p *probe) {
 	p.Must(got.Accepted == 30 && got.Settled == 80 && got.Credit == 2 && got.Sequence == 1, "restored: %+v", got)
 	p.Is(p.Store.BeginSubmission(p.Ctx, submission(pending[0])), database.ErrNotFound, "a submission of what was withdrawn")
 	p.refusedRead("c", &ledger.InsufficientFundsError{Required: 8, Available: 7}, "of more than was paid since", pay, 8, 1)
-	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 7, Count: 1}))
+	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 7, Count: 1}))
 	p.Audited()
 
 	// One was in flight, and its transaction is forgotten by all fullnodes.

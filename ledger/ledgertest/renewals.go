@@ -27,7 +27,7 @@ var renewalChecks = []dbtest.Check{
 }
 
 // renews renews a channel's expired payment.
-func (p *probe) renews(pay ledger.Payment) ledger.Channel {
+func (p *probe) renews(pay ledger.Offer) ledger.Channel {
 	c, err := p.Store.Renew(p.Ctx, pay)
 	p.OK(err, "renew %d at sequence %d", pay.Amount, pay.Sequence)
 	p.Equal(p.recorded(c.ID), c, "the renewed channel")
@@ -36,14 +36,14 @@ func (p *probe) renews(pay ledger.Payment) ledger.Channel {
 }
 
 // refusedRenewal checks that a renewal is refused and has no effect.
-func (p *probe) refusedRenewal(channel string, pay ledger.Payment, want error, what string) {
+func (p *probe) refusedRenewal(channel string, pay ledger.Offer, want error, what string) {
 	p.refused(channel, want, "a renewal "+what, func() error { return dbtest.Error(p.Store.Renew(p.Ctx, pay)) })
 }
 
 // paymentRenew renews payments over a channel without a chain.
 func paymentRenew(p *probe) {
 	c := p.Channel("c", "s", 1000)
-	limited := func(sequence, amount int64) ledger.Payment {
+	limited := func(sequence, amount int64) ledger.Offer {
 		pay := p.pay(c, sequence, amount)
 		pay.UnsettledLimit = 100
 		return pay
@@ -140,7 +140,7 @@ func (p *probe) fails(s ledger.Settlement, o ledger.Outcome) {
 
 // submissionRenew renews payments that are collected on a chain.
 func submissionRenew(p *probe) {
-	renewal := func(c ledger.Channel, sequence, amount int64) ledger.Payment {
+	renewal := func(c ledger.Channel, sequence, amount int64) ledger.Offer {
 		pay := p.pay(c, sequence, amount)
 		pay.Expires, pay.SettleAt = p.Clock.Now().Add(time.Hour), 1000
 		return pay
@@ -242,14 +242,14 @@ func submissionRacingRenewals(p *probe) {
 // paymentSellingLimit follows the selling limit of a channel on a chain.
 func paymentSellingLimit(p *probe) {
 	c := p.onChain("c", math.MaxInt64)
-	start := func(sequence, amount int64, form string, simulated bool) ledger.Payment {
+	start := func(sequence, amount int64, form string, simulated bool) ledger.Offer {
 		pay := p.pay(c, sequence, amount)
 		pay.SettleAt, pay.StartingLimit, pay.UnsettledLimit, pay.Form, pay.Simulated = 1, 10, 35, form, simulated
 		return pay
 	}
-	var last ledger.Payment
-	sells := func(pay ledger.Payment) {
-		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1})
+	var last ledger.Offer
+	sells := func(pay ledger.Offer) {
+		_, err := p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 1, Count: 1})
 		p.OK(err, "payment of %d", pay.Amount)
 		last = pay
 	}
@@ -489,29 +489,29 @@ func submissionPostpone(p *probe) {
 
 // submissionWithin checks when settlements are due of payments that live long.
 func submissionWithin(p *probe) {
-	lives := func(id string, amount int64, change func(*ledger.Payment)) ledger.Settlement {
+	lives := func(id string, amount int64, change func(*ledger.Offer)) ledger.Settlement {
 		c := p.onChain(id, 1000)
 		pay := p.pay(c, 1, amount)
 		pay.Expires, pay.SettleAt, pay.SettleWithin = p.Clock.Now().Add(365*24*time.Hour), 1000, 24*time.Hour
 		change(&pay)
-		dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1}))
+		dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 1, Count: 1}))
 		return settlement(pay, id)
 	}
-	short := lives("short", 1, func(p *ledger.Payment) { p.Expires = p.Expires.Add(-364 * 24 * time.Hour) })
-	day := lives("day", 1, func(*ledger.Payment) {})
-	half := lives("half", 1, func(p *ledger.Payment) { p.SettleWithin = 0 })
+	short := lives("short", 1, func(p *ledger.Offer) { p.Expires = p.Expires.Add(-364 * 24 * time.Hour) })
+	day := lives("day", 1, func(*ledger.Offer) {})
+	half := lives("half", 1, func(p *ledger.Offer) { p.SettleWithin = 0 })
 	p.due(12*time.Hour - time.Microsecond)
 	p.due(12*time.Hour, short)
 	p.due(24*time.Hour-time.Microsecond, short)
 	p.due(24*time.Hour, short, day)
 	p.due(dbtest.ChannelLife/2-time.Microsecond, short, day)
 	p.due(dbtest.ChannelLife/2, short, day, half) // half the time until the channel expires
-	limited := func(p *ledger.Payment) { p.StartingLimit, p.UnsettledLimit = 100, 1000 }
+	limited := func(p *ledger.Offer) { p.StartingLimit, p.UnsettledLimit = 100, 1000 }
 	lives("below", 49, limited)
 	p.due(0)
 	at := lives("at half of the limit", 50, limited)
 	p.due(0, at)
-	one := lives("one", 1, func(p *ledger.Payment) { p.StartingLimit, p.UnsettledLimit = 1, 1 })
+	one := lives("one", 1, func(p *ledger.Offer) { p.StartingLimit, p.UnsettledLimit = 1, 1 })
 	p.due(0, at, one)
 	p.Audited()
 }

@@ -24,7 +24,7 @@ var settlementChecks = []dbtest.Check{
 }
 
 // settlement returns the pending settlement after a payment of probe.pay.
-func settlement(pay ledger.Payment, channel string) ledger.Settlement {
+func settlement(pay ledger.Offer, channel string) ledger.Settlement {
 	return ledger.Settlement{Channel: channel, Sequence: pay.Sequence, Amount: pay.Amount, Proof: pay.Proof, Expires: pay.Expires}
 }
 
@@ -48,7 +48,7 @@ func settlementList(p *probe) {
 	send := func(c ledger.Channel, sequence, amount int64, life time.Duration) ledger.Settlement {
 		pay := p.pay(c, sequence, amount)
 		pay.Expires = p.Clock.Now().Add(life)
-		dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1}))
+		dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 1, Count: 1}))
 		return settlement(pay, c.ID)
 	}
 	a, b, c := p.Channel("a", "s", 100), p.Channel("b", "", 100), p.Channel("c", "t", 100)
@@ -122,7 +122,7 @@ func settlementRacing(p *probe) {
 	errs := dbtest.Race(3, func(i int) error {
 		for k := int64(1); k <= n; k++ {
 			if i == 0 {
-				if _, err := handles[0].PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, k, 10*k), Price: 1, Count: 1}); err != nil {
+				if _, err := handles[0].PayRead(p.Ctx, ledger.ReadPurchase{Offer: p.pay(c, k, 10*k), Price: 1, Count: 1}); err != nil {
 					return err
 				}
 				continue
@@ -237,7 +237,7 @@ func racingBookings(p *probe) {
 		for k := int64(1); k <= n; k++ {
 			if i < 2 {
 				for _, c := range channels {
-					_, err := handles[i].PayRead(p.Ctx, ledger.ReadPurchase{Payment: p.pay(c, 2*k+int64(i), 20*k+10*int64(i)), Price: 1, Count: 1})
+					_, err := handles[i].PayRead(p.Ctx, ledger.ReadPurchase{Offer: p.pay(c, 2*k+int64(i), 20*k+10*int64(i)), Price: 1, Count: 1})
 					if err != nil && !errors.Is(err, ledger.ErrStalePayment) {
 						return err
 					}

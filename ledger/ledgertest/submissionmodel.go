@@ -97,12 +97,11 @@ func (w *collecting) Open() {
 
 func (w *collecting) pay(c *collectedChannel) {
 	paid := max(c.Accepted, c.Withdrawn)
-	p := ledger.Payment{
+	p := ledger.Offer{Payment: ledger.Payment{
 		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
-		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: paid + w.number("amount", 1, 30), UnsettledLimit: 60,
-		Expires: w.now().Add(time.Duration(w.number("life", 1, 100)) * time.Second), SettleAt: 20,
-		StartingLimit: w.number("start", 0, 1) * 30, Form: rapid.SampledFrom([]string{"f", "g"}).Draw(w.T, "form"), Simulated: w.number("simulated", 0, 2) > 0,
-	}
+		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: paid + w.number("amount", 1, 30),
+		Expires: w.now().Add(time.Duration(w.number("life", 1, 100)) * time.Second), Form: rapid.SampledFrom([]string{"f", "g"}).Draw(w.T, "form"),
+	}, Policy: ledger.Policy{UnsettledLimit: 60, SettleAt: 20, StartingLimit: w.number("start", 0, 1) * 30, Simulated: w.number("simulated", 0, 2) > 0}}
 	p.Proof = fmt.Append(nil, c.ID, p.Sequence, w.p.Next())
 	form, limit := c.Form, p.UnsettledLimit
 	if p.Simulated {
@@ -127,7 +126,7 @@ func (w *collecting) pay(c *collectedChannel) {
 	case p.Amount-c.Settled > limit:
 		wantErr = &ledger.UnsettledLimitError{Limit: limit, Unsettled: max(0, c.Accepted-c.Settled), Expired: w.expired(c)}
 	}
-	got, err := w.store.PayRead(w.p.Ctx, ledger.ReadPurchase{Payment: p, Price: 1, Count: p.Amount - paid})
+	got, err := w.store.PayRead(w.p.Ctx, ledger.ReadPurchase{Offer: p, Price: 1, Count: p.Amount - paid})
 	if wantErr == nil {
 		c.Accepted, c.Sequence, c.Proof, c.Form = p.Amount, p.Sequence, p.Proof, form
 		due := w.now().Add(min(p.Expires.Sub(w.now()), c.Expires.Sub(w.now())) / 2)
@@ -140,7 +139,7 @@ func (w *collecting) pay(c *collectedChannel) {
 }
 
 // pend makes a payment the pending settlement.
-func (w *collecting) pend(c *collectedChannel, p ledger.Payment, due time.Time) {
+func (w *collecting) pend(c *collectedChannel, p ledger.Offer, due time.Time) {
 	if c.pending == nil || due.Before(c.due) {
 		c.due = due
 	}
@@ -161,11 +160,11 @@ func (w *collecting) expired(c *collectedChannel) int64 {
 }
 
 func (w *collecting) renew(c *collectedChannel) {
-	p := ledger.Payment{
-		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID, SettleAt: 20, UnsettledLimit: 1,
+	p := ledger.Offer{Payment: ledger.Payment{
+		Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset, PaymentChannelID: c.PaymentChannelID,
 		Sequence: c.Sequence + w.number("sequence", 0, 2), Amount: c.Accepted + max(0, w.number("amount", -5, 1)),
 		Expires: w.now().Add(time.Duration(w.number("life", 1, 100)) * time.Second),
-	}
+	}, Policy: ledger.Policy{SettleAt: 20, UnsettledLimit: 1}}
 	p.Proof = fmt.Append(nil, c.ID, p.Sequence, w.p.Next())
 	var wantErr error
 	switch {

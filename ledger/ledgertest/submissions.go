@@ -45,7 +45,7 @@ func (p *probe) reading(c ledger.Channel) ledger.Reading {
 func (p *probe) sends(c ledger.Channel, sequence, amount, settleAt int64, life time.Duration) ledger.Settlement {
 	pay := p.pay(c, sequence, amount)
 	pay.Expires, pay.SettleAt = p.Clock.Now().Add(life), settleAt
-	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Payment: pay, Price: 1, Count: 1}))
+	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 1, Count: 1}))
 	return settlement(pay, c.ID)
 }
 

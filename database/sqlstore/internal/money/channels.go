@@ -116,7 +116,7 @@ func (s *Ledger) Channel(ctx context.Context, id string) (ledger.Channel, error)
 		if err != nil {
 			return ledger.Channel{}, err
 		}
-		c.Expired = expiredOf(c, pending, t.Now)
+		c.Expired = c.ExpiredAt(t.Now, pending)
 		return c, nil
 	})
 }
@@ -157,18 +157,6 @@ func (t tx) findChannel(sender, receiver, asset string, paymentChannelID int64) 
 	return c, halt, nil
 }
 
-// channelOpen returns ErrChannelClosed or ErrChannelExpired unless the channel is open.
-func (t tx) channelOpen(c ledger.Channel) error {
-	switch c.State(t.Now) {
-	case ledger.ChannelClosed:
-		return ledger.ErrChannelClosed
-	case ledger.ChannelExpired:
-		return ledger.ErrChannelExpired
-	default:
-		return nil
-	}
-}
-
 // AddDeposit implements ledger.Channels.
 func (s *Ledger) AddDeposit(ctx context.Context, id string, amount int64, idem *database.Idempotency) (ledger.Channel, error) {
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
@@ -181,7 +169,7 @@ func (t tx) addDeposit(id string, amount int64) (ledger.Channel, error) {
 	if err != nil {
 		return c, err
 	}
-	if err := t.channelOpen(c); err != nil {
+	if err := c.Usable(t.Now); err != nil {
 		return c, err
 	}
 	if amount < 0 {

@@ -76,9 +76,10 @@ func outcomeCalls() []struct {
 	call   func(context.Context, *Ledger, *database.Idempotency) (any, error)
 } {
 	expires := outcomeClock.Add(30 * 24 * time.Hour)
-	pay := func(sequence, amount int64) ledger.Payment {
-		return ledger.Payment{Sender: "sender", Receiver: "receiver", Asset: "asset", PaymentChannelID: 1<<63 - 1,
-			Sequence: sequence, Amount: amount, Proof: []byte{0, 1, 0xfe, 0xff}, Expires: expires, UnsettledLimit: 1 << 40}
+	pay := func(sequence, amount int64) ledger.Offer {
+		return ledger.Offer{Payment: ledger.Payment{Sender: "sender", Receiver: "receiver", Asset: "asset", PaymentChannelID: 1<<63 - 1,
+			Sequence: sequence, Amount: amount, Proof: []byte{0, 1, 0xfe, 0xff}, Expires: expires,
+		}, Policy: ledger.Policy{UnsettledLimit: 1 << 40}}
 	}
 	return []struct {
 		name   string
@@ -101,10 +102,10 @@ func outcomeCalls() []struct {
 			return s.UseSession(ctx, "granted", 4, idem)
 		}},
 		{name: "buy", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
-			return s.Buy(ctx, ledger.Purchase{Payment: pay(1, 100), Price: 7, Session: ledger.Session{ID: "bought", UserIdentity: "user", Expires: expires}}, idem)
+			return s.Buy(ctx, ledger.Purchase{Offer: pay(1, 100), Price: 7, Session: ledger.Session{ID: "bought", UserIdentity: "user", Expires: expires}}, idem)
 		}},
 		{name: "refill", call: func(ctx context.Context, s *Ledger, idem *database.Idempotency) (any, error) {
-			return s.Buy(ctx, ledger.Purchase{Payment: pay(2, 200), Price: 7, Refill: true, Session: ledger.Session{ID: "bought"}}, idem)
+			return s.Buy(ctx, ledger.Purchase{Offer: pay(2, 200), Price: 7, Refill: true, Session: ledger.Session{ID: "bought"}}, idem)
 		}},
 		{name: "add-deposit",
 			before: func(ctx context.Context, s *Ledger) error {

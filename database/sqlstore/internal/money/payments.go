@@ -26,7 +26,7 @@ func (t tx) buy(p ledger.Purchase) (ledger.Session, error) {
 	if p.Price < 1 {
 		return ledger.Session{}, errNegative
 	}
-	c, spendable, err := t.examine(p.Payment, p.Price)
+	c, spendable, err := t.examine(p.Offer, p.Price)
 	if err != nil {
 		return ledger.Session{}, err
 	}
@@ -47,7 +47,7 @@ func (t tx) buy(p ledger.Purchase) (ledger.Session, error) {
 	if err != nil {
 		return ledger.Session{}, err
 	}
-	_, err = t.accept(c, p.Payment, spendable, sale{session: []byte(session.ID), count: count, price: p.Price})
+	_, err = t.accept(c, p.Offer, spendable, sale{session: []byte(session.ID), count: count, price: p.Price})
 	return session, err
 }
 
@@ -58,7 +58,7 @@ func (s *Ledger) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Cha
 		if r.Price < 1 || r.Count < 1 {
 			return ledger.Channel{}, errNegative
 		}
-		c, spendable, err := t.examine(r.Payment, r.Price)
+		c, spendable, err := t.examine(r.Offer, r.Price)
 		if err != nil {
 			return c, err
 		}
@@ -70,60 +70,31 @@ func (s *Ledger) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Cha
 			name := chargeID(r.Charge)
 			sold.charge = name[:]
 		}
-		return t.accept(c, r.Payment, spendable, sold)
+		return t.accept(c, r.Offer, spendable, sold)
 	})
 }
 
 // errNoProof is the error for a payment that could not be collected.
 var errNoProof = errors.New("sqlstore: a payment must have a sender and a proof")
 
-// examine returns a payment's channel and the amount that can be spent, at a price for a chunkset,
-// if the payment is accepted. It changes nothing.
-func (t tx) examine(p ledger.Payment, price int64) (_ ledger.Channel, spendable int64, err error) {
-	if p.Sender == "" || len(p.Proof) == 0 {
+// examine returns an offer's channel and the amount that can be spent, at a price for a chunkset,
+// if the offer is accepted. It changes nothing.
+func (t tx) examine(o ledger.Offer, price int64) (_ ledger.Channel, spendable int64, err error) {
+	if o.Sender == "" || len(o.Proof) == 0 {
 		return ledger.Channel{}, 0, errNoProof
 	}
-	c, halt, err := t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+	c, halt, err := t.findChannel(o.Sender, o.Receiver, o.Asset, o.PaymentChannelID)
 	if err != nil {
 		return c, 0, err
 	}
-	if err := t.channelOpen(c); err != nil {
-		return c, 0, err
-	}
-	switch {
-	case p.SettleAt > 0 && halt != "":
-		return c, 0, &ledger.StoppedError{Reason: halt}
-	case p.MaxAge > 0 && t.Now.Sub(c.Read) > p.MaxAge:
-		return c, 0, ledger.ErrOutdated
-	case c.Stopped != "":
-		return c, 0, &ledger.StoppedError{Reason: c.Stopped}
-	case stale(c, p):
-		return c, 0, &ledger.StaleError{Stored: c.Proof}
-	case p.MaxPrice > 0 && price > p.MaxPrice:
-		return c, 0, &ledger.PriceChangedError{Price: price, Max: p.MaxPrice}
-	case p.Amount > c.Deposit:
-		return c, 0, &ledger.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
-	}
-	if p.Simulated {
-		c.Form = p.Form
-	}
-	if limit := c.SellingLimit(p.StartingLimit, p.UnsettledLimit, p.Form); p.Amount-c.Settled > limit {
-		expired, err := t.expired(c, t.Now.Add(p.Ahead))
-		if err != nil {
-			return c, 0, err
+	spendable, err = c.Examine(o, price, halt, t.Now)
+	if limit, ok := errors.AsType[*ledger.UnsettledLimitError](err); ok {
+		var failed error
+		if limit.Expired, failed = t.expired(c, t.Now.Add(o.Ahead)); failed != nil {
+			return c, 0, failed
 		}
-		return c, 0, &ledger.UnsettledLimitError{Limit: limit, Unsettled: max(0, c.Accepted-c.Settled), Expired: expired}
 	}
-	return c, p.Amount - max(c.Accepted, c.Withdrawn) + c.Credit, nil
-}
-
-// stale reports whether a payment is not above what the channel has accepted. Without a chain the
-// first sequence number may be 0.
-func stale(c ledger.Channel, p ledger.Payment) bool {
-	if c.ChainTime.IsZero() && c.Proof == nil && p.Sequence == 0 {
-		return p.Amount <= c.Accepted
-	}
-	return p.Sequence <= c.Sequence || p.Amount <= max(c.Accepted, c.Withdrawn) || p.Sequence < c.NextSequence
+	return c, spendable, err
 }
 
 // sale is a purchase of chunksets by a payment.
@@ -134,16 +105,16 @@ type sale struct {
 	charge  any // the chargeID, or nil
 }
 
-// accept records a payment that was examined: it updates the channel and binds it to the sender,
+// accept records an offer that was examined: it updates the channel and binds it to the sender,
 // inserts the sale, and replaces the pending settlement. Withdrawals on the chain above the
 // accepted amount count as sold: the payment proves them now.
-func (t tx) accept(c ledger.Channel, p ledger.Payment, spendable int64, s sale) (ledger.Channel, error) {
+func (t tx) accept(c ledger.Channel, o ledger.Offer, spendable int64, s sale) (ledger.Channel, error) {
 	if unproven := c.Withdrawn - c.Accepted; unproven > 0 {
 		if err := t.addFolded(c.ID, big.NewInt(unproven)); err != nil {
 			return c, err
 		}
 	}
-	c.Sender, c.Sequence, c.Accepted, c.Proof = p.Sender, p.Sequence, p.Amount, bytes.Clone(p.Proof)
+	c.Sender, c.Sequence, c.Accepted, c.Proof = o.Sender, o.Sequence, o.Amount, bytes.Clone(o.Proof)
 	c.Credit = spendable - s.count*s.price
 	id := []byte(c.ID)
 	if err := t.Change(`UPDATE channels SET sender = $2, sequence = $3, accepted = $4, proof = $5, credit = $6, form = $7 WHERE id = $1`,
@@ -154,7 +125,7 @@ func (t tx) accept(c ledger.Channel, p ledger.Payment, spendable int64, s sale) 
 		id, c.Sequence, s.session, s.count, s.price, engine.Micros(t.Now), s.charge, t.saleID()); err != nil {
 		return c, err
 	}
-	return c, t.settleLater(c, p.Expires, due(c, p, t.Now))
+	return c, t.settleLater(c, o.Expires, c.Due(o, t.Now))
 }
 
 // settleLater makes the payment that proves what is accepted the pending settlement of its channel.
@@ -171,77 +142,48 @@ func (t tx) settleLater(c ledger.Channel, expires, due time.Time) error {
 func (t tx) expired(c ledger.Channel, now time.Time) (int64, error) {
 	var pending time.Time
 	_, err := t.Row(`SELECT expires FROM settlements WHERE channel = $1`, engine.Args{[]byte(c.ID)}, (*engine.Instant)(&pending))
-	return expiredOf(c, pending, now), err
-}
-
-// expiredOf is expired with the time at which the pending settlement expires; it is zero if there
-// is none.
-func expiredOf(c ledger.Channel, pending, now time.Time) int64 {
-	if pending.After(now) || pending.IsZero() && c.Submitted > 0 {
-		return 0
-	}
-	return max(0, c.Accepted-max(c.Settled, c.Submitted, c.Withdrawn))
+	return c.ExpiredAt(now, pending), err
 }
 
 // Renew implements ledger.Payments.
-func (s *Ledger) Renew(ctx context.Context, p ledger.Payment) (ledger.Channel, error) {
+func (s *Ledger) Renew(ctx context.Context, o ledger.Offer) (ledger.Channel, error) {
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
-		if p.Sender == "" || len(p.Proof) == 0 {
+		if o.Sender == "" || len(o.Proof) == 0 {
 			return ledger.Channel{}, errNoProof
 		}
-		c, _, err := t.findChannel(p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
+		c, _, err := t.findChannel(o.Sender, o.Receiver, o.Asset, o.PaymentChannelID)
 		if err != nil {
 			return c, err
 		}
-		at := t.Now.Add(p.Ahead)
+		at := t.Now.Add(o.Ahead)
 		expired, err := t.expired(c, at)
 		switch {
 		case err != nil:
 			return c, err
-		case bytes.Equal(p.Proof, c.Proof): // it was renewed by an earlier call
+		case bytes.Equal(o.Proof, c.Proof): // it was renewed by an earlier call
 			c.Expired = expired
 			return c, nil
 		case !at.Before(c.Expires):
 			return c, ledger.ErrChannelExpired
-		case p.Amount != c.Accepted || p.Sequence <= c.Sequence || p.Sequence < c.NextSequence:
+		case o.Amount != c.Accepted || o.Sequence <= c.Sequence || o.Sequence < c.NextSequence:
 			return c, &ledger.StaleError{Stored: c.Proof}
 		case expired == 0:
 			return c, ledger.ErrNothingExpired
-		case p.Amount > c.Deposit:
-			return c, &ledger.InsufficientFundsError{Required: p.Amount, Available: c.Deposit}
+		case o.Amount > c.Deposit:
+			return c, &ledger.InsufficientFundsError{Required: o.Amount, Available: c.Deposit}
 		}
-		if c.Sequence, c.Proof = p.Sequence, bytes.Clone(p.Proof); p.Simulated {
-			c.Form = p.Form
+		if c.Sequence, c.Proof = o.Sequence, bytes.Clone(o.Proof); o.Simulated {
+			c.Form = o.Form
 		}
 		if err := t.Change(`UPDATE channels SET sequence = $2, proof = $3, form = $4 WHERE id = $1`, []byte(c.ID), c.Sequence, c.Proof, engine.OptionalColumn(c.Form)); err != nil {
 			return c, err
 		}
 		var due time.Time
-		if p.SettleAt > 0 {
+		if o.SettleAt > 0 {
 			due = t.Now
 		}
-		return c, t.settleLater(c, p.Expires, due)
+		return c, t.settleLater(c, o.Expires, due)
 	})
-}
-
-// due returns the latest time at which a channel's settlement is submitted to the chain after p was
-// accepted, unless it replaces an earlier one. It is zero without a chain.
-func due(c ledger.Channel, p ledger.Payment, now time.Time) time.Time {
-	if p.SettleAt == 0 {
-		return time.Time{}
-	}
-	atOnce := min(p.SettleAt, max(1, c.SellingLimit(p.StartingLimit, p.UnsettledLimit, p.Form)/2))
-	if c.Accepted-max(c.Settled, c.Submitted) >= atOnce {
-		return now
-	}
-	within := p.Expires.Sub(now) / 2
-	if c.Expires.Before(p.Expires) {
-		within = c.Expires.Sub(now) / 2
-	}
-	if p.SettleWithin > 0 {
-		within = min(within, p.SettleWithin)
-	}
-	return now.Add(within)
 }
 
 // errNotSold is the error for returning chunksets that were never sold.

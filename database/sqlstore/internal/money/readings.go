@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
@@ -26,7 +25,7 @@ func (s *Ledger) RecordReading(ctx context.Context, id string, r ledger.Reading)
 			}
 		}
 		c := before
-		if !applyReading(&c, r, last.Amount, t.Now) {
+		if !t.apply(&c, r, last.Amount) {
 			return before, nil
 		}
 		if r.Corrects {
@@ -34,8 +33,8 @@ func (s *Ledger) RecordReading(ctx context.Context, id string, r ledger.Reading)
 				return before, err
 			}
 		}
-		settleElsewhere(&c)
-		sellAgain(before, &c, last)
+		c.SettleElsewhere()
+		c.SellAgain(before, last)
 		return c, t.saveSettled(before, c)
 	})
 }
@@ -94,70 +93,10 @@ func (s *Ledger) Corrections(ctx context.Context) ([]string, error) {
 	})
 }
 
-// applyReading applies a reading to a channel, except that it settles nothing. It reports whether
-// the reading has an effect. owed is the newest submission's amount: until it is settled, a deposit
-// cannot make a stopped channel sell again, because the payer still owes it.
-func applyReading(c *ledger.Channel, r ledger.Reading, owed int64, now time.Time) bool {
-	chainTime, created, latest := engine.Truncate(r.ChainTime), engine.Truncate(r.Created), now.Add(ledger.MaxChainAhead)
-	if chainTime.IsZero() || chainTime.After(latest) || chainTime.Before(c.ChainTime) && !c.ChainTime.After(latest) && !r.Corrects {
-		return false
-	}
-	again := r.Withdrawn < c.Withdrawn && !r.Corrects
-	if !r.Gone && !created.IsZero() && !c.ChainCreated.IsZero() {
-		if created.Before(c.ChainCreated) && !r.Corrects || again && created.Equal(c.ChainCreated) {
-			return false // whatever the chain's time, it does not show what is known
-		}
-		again = created.After(c.ChainCreated)
-	}
-	c.ChainTime, c.Read = chainTime, now
-	switch {
-	case r.Gone:
-		c.Stopped, c.Deposit = "the channel does not exist on the chain", 0
-		return true
-	case again:
-		c.Stopped, c.Deposit = "the channel was ended on the chain, and opened again under its number: open one with another number", 0
-		return true
-	case r.Deposit < c.Deposit:
-		c.Stopped = fmt.Sprintf("the deposit of the channel on the chain has shrunk from %d to %d units", c.Deposit, r.Deposit)
-	case r.Deposit > c.Deposit && r.Deposit >= c.Accepted && owed <= c.Settled, r.Withdrawn > max(c.Accepted, c.Settled) && r.Withdrawn <= r.Deposit:
-		c.Stopped = ""
-	}
-	c.Deposit, c.Withdrawn, c.NextSequence, c.Expires = r.Deposit, r.Withdrawn, r.NextSequence, engine.Truncate(r.Expires)
-	if !created.IsZero() {
-		c.ChainCreated = created
-	}
-	return true
-}
-
-// countCollected settles a collected submission. withdrawn is what was withdrawn over the channel
-// then.
-func countCollected(c *ledger.Channel, sub ledger.Submission, withdrawn int64) {
-	settled := max(c.Settled, min(sub.Amount, max(c.Withdrawn, withdrawn)))
-	c.Collected += settled - c.Settled
-	c.Settled, c.Withdrawn = settled, max(c.Withdrawn, settled)
-	if sub.Form != "" { // an earlier version's node records none
-		c.Form = sub.Form
-	}
-	if c.Accepted <= c.Deposit {
-		c.Stopped = ""
-	}
-}
-
-// settleElsewhere settles what was withdrawn. What this service has collected is settled already,
-// unless a submission is in flight: its outcome shows how much it has withdrawn itself.
-func settleElsewhere(c *ledger.Channel) {
-	if c.Submitted == 0 && c.Withdrawn > c.Settled {
-		c.Elsewhere += c.Withdrawn - c.Settled
-		c.Settled = c.Withdrawn
-	}
-}
-
-// sellAgain lets a channel sell that has stopped because its last submission was not collected,
-// once others have withdrawn its amount.
-func sellAgain(before ledger.Channel, c *ledger.Channel, last ledger.Submission) {
-	if last.Amount > before.Settled && last.Amount <= c.Settled && c.Stopped == before.Stopped && c.Accepted <= c.Deposit {
-		c.Stopped = ""
-	}
+// apply is ledger.Channel.Apply with the times as they are stored.
+func (t tx) apply(c *ledger.Channel, r ledger.Reading, owed int64) bool {
+	r.ChainTime, r.Created, r.Expires = engine.Truncate(r.ChainTime), engine.Truncate(r.Created), engine.Truncate(r.Expires)
+	return c.Apply(r, owed, t.Now)
 }
 
 // saveSettled stores a channel after a reading or an outcome has changed it. A pending settlement

@@ -164,11 +164,11 @@ func (t tx) endSubmission(before ledger.Channel, sub ledger.Submission, o ledger
 	c := before
 	c.Submitted = 0
 	if o.State == ledger.Collected {
-		countCollected(&c, sub, max(o.Withdrawn, o.Reading.Withdrawn))
+		c.Collect(sub, max(o.Withdrawn, o.Reading.Withdrawn))
 	}
-	applyReading(&c, o.Reading, sub.Amount, t.Now)
-	settleElsewhere(&c)
-	sellAgain(before, &c, sub)
+	t.apply(&c, o.Reading, sub.Amount)
+	c.SettleElsewhere()
+	c.SellAgain(before, sub)
 	uncollected := o.State != ledger.Collected && sub.Amount > c.Settled
 	switch {
 	case uncollected && o.State == ledger.Failed:
