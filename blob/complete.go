@@ -40,8 +40,9 @@ type Named struct {
 	Parts   []NamedPart // at least one, with ascending Index
 	MinSize int64       // of every named part but the last, in bytes
 	Totals  Totals      // of the named parts
-	// Metadata is the blob's, instead of the upload's.
-	Metadata string
+	// Metadata returns the blob's metadata, instead of the upload's, from the named parts as they
+	// are stored, or CompleteNamed's error. nil: the blob has none.
+	Metadata func([]metastore.Part) (string, error)
 }
 
 // NamedPart names a part. Its ETag is checksum.ETag with the part's Size and CRC64, with or without
@@ -58,7 +59,9 @@ type NamedPart struct {
 func (s *Service) CompleteNamed(ctx context.Context, id string, named Named, precondition metastore.Precondition) (metastore.Upload, error) {
 	return s.complete(ctx, id, precondition, func(u metastore.Upload) (contents, error) {
 		c, err := s.choose(ctx, u, named)
-		c.metadata = named.Metadata
+		if err == nil && named.Metadata != nil {
+			c.metadata, err = named.Metadata(c.parts)
+		}
 		return c, err
 	})
 }

@@ -72,6 +72,8 @@ type PartOptions struct {
 	Index    int    // 0 to MaxParts - 1, or of uneven parts to metastore.MaxUnevenParts - 1
 	SHA256   []byte // if set, the body must have this digest
 	Permit   Permit // as in PutOptions
+	// Checksum returns the part's metastore.Part.Checksum once the body was read; nil: none.
+	Checksum func() string
 }
 
 // PutPart stores a part durably, replaces an earlier part with the same index, and returns it
@@ -107,6 +109,9 @@ func (s *Service) PutPart(ctx context.Context, p PartOptions, body Body, size in
 		err = p.Permit.check(ctx)
 	}
 	part := metastore.Part{Index: p.Index, Size: r.size, CRC64: r.crc64.Sum64()}
+	if err == nil && p.Checksum != nil {
+		part.Checksum = p.Checksum()
+	}
 	if err == nil {
 		err = s.meta.PutPart(ctx, p.UploadID, part, extents)
 	}

@@ -56,6 +56,8 @@ type PartRange struct {
 	Index int   // the number that the writer gave it
 	Start int64 // the first byte's offset in the content
 	Size  int64 // bytes
+	// Checksum is the part's, see Part.
+	Checksum string
 }
 
 // Extent is a run of bytes in a content. It is stored as one object or, if it is small, inline in

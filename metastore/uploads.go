@@ -48,6 +48,9 @@ type Part struct {
 	Index int
 	Size  int64
 	CRC64 uint64 // CRC-64/NVME of its bytes
+	// Checksum is the checksum by another algorithm that the part keeps, as the caller writes it;
+	// empty: none.
+	Checksum string
 	// Stored is when it was stored; for one that an earlier version stored, when the upload began.
 	// The store sets it.
 	Stored time.Time
@@ -90,10 +93,10 @@ type Uploads interface {
 	// CompleteUneven is CompleteUpload for an upload without a PartSize. The blob has this metadata
 	// and not the upload's, and its content consists of these parts, 1 to MaxUnevenParts with
 	// ascending Index, as they are at revision; only the last may be empty. The upload's other
-	// parts become garbage. If the chosen parts are even, the blob has an ordinary PartSize;
-	// otherwise it has UnevenParts. The cost grows with the number of parts, and if some are not
-	// chosen, with the number of their extents. Parts that are not the upload's are refused as far
-	// as their number and their sizes show it.
+	// parts become garbage. If the chosen parts are even and have no Checksum, the blob has an
+	// ordinary PartSize; otherwise it has UnevenParts. The cost grows with the number of parts, and
+	// if some are not chosen, with the number of their extents. Parts that are not the upload's are
+	// refused as far as their number and their sizes show it.
 	CompleteUneven(ctx context.Context, id string, revision int64, parts []Part, crc64 uint64, metadata string, precondition Precondition) (Upload, error)
 
 	// AbortUpload ends an open upload, and its parts become garbage. It returns the content's id,

@@ -86,7 +86,11 @@ func (s *Server) partsOf(x *call, c *blob.Content) (*document.ObjectParts, error
 	parts := &document.ObjectParts{PartsCount: total, PartNumberMarker: marker, MaxParts: limit, IsTruncated: len(list) > limit}
 	for _, p := range list[:min(limit, len(list))] {
 		parts.NextPartNumberMarker = p.Index + 1
-		parts.Parts = append(parts.Parts, document.ObjectPart{PartNumber: p.Index + 1, Size: p.Size})
+		part := document.ObjectPart{PartNumber: p.Index + 1, Size: p.Size}
+		if p.Checksum != "" {
+			part.Checksums = checksumsOfPart(&metastore.Part{Checksum: p.Checksum})
+		}
+		parts.Parts = append(parts.Parts, part)
 	}
 	return parts, nil
 }

@@ -22,6 +22,8 @@ func TestChecksumsOfCompletions(t *testing.T) {
 	whole := checksums.Value{Algorithm: checksums.CRC32, Sum: crc32.NewIEEE().Sum(nil)}
 	h := crc32.NewIEEE()
 	id := s.begin(t, "/bucket/a")
+	none := s.begin(t, "/bucket/none")
+	etag := s.part(t, "/bucket/none", none, 1, "x", "X-Amz-Checksum-Crc64nvme", crc64Text(crcOf("x")))
 	var withSums, without strings.Builder
 	var values []checksums.Value
 	for i, body := range bodies {
@@ -45,12 +47,19 @@ func TestChecksumsOfCompletions(t *testing.T) {
 		{"BadDigest", withSums.String(), "X-Amz-Checksum-Crc32", strings.Replace(composite, "-2", "-3", 1)},
 		{"BadDigest", without.String(), "X-Amz-Checksum-Crc64nvme", "i+6LR0y3eFo="},
 		{"InvalidRequest", withSums.String(), "X-Amz-Checksum-Crc32", "bad"},
-		{"InvalidRequest", without.String(), "X-Amz-Checksum-Crc32", whole.String()},
+		{"BadDigest", without.String(), "X-Amz-Checksum-Crc32", wrong},
+		{"BadDigest", without.String(), "X-Amz-Checksum-Crc32", wrong + "-2"},
+		{"InvalidPart", strings.Replace(withSums.String(), wrong, whole.String(), 1), "X-Amz-Checksum-Crc32", whole.String()},
+		{"InvalidPart", strings.ReplaceAll(withSums.String(), "CRC32>", "CRC32C>"), "X-Amz-Checksum-Crc32", whole.String()},
 		{"InvalidRequest", withSums.String(), "X-Amz-Checksum-Sha256", "uWBwpe1dxI4Vw8Gf0X9ynOdw/SS6VBzfWm9giiv1sf4=-2"},
 	} {
 		s.refused(t, 400, test.code, "POST", path, complete(test.parts), test.field, test.value)
 	}
 	s.refused(t, 404, "NoSuchKey", "GET", "/bucket/a", "")
+	// A part that was uploaded without a checksum does not get the client's word as one.
+	s.refused(t, 400, "InvalidPart", "POST", "/bucket/none?uploadId="+none,
+		strings.Replace(completion(named{1, etag}), "</Part>", "<ChecksumCRC32>"+wrong+"</ChecksumCRC32></Part>", 1))
+	s.refused(t, 400, "InvalidRequest", "POST", "/bucket/none?uploadId="+none, completion(named{1, etag}), "X-Amz-Checksum-Crc32", wrong+"-1")
 	for range 2 { // a completion can be repeated
 		s.want(t, 200, "POST", path, complete(withSums.String()), "X-Amz-Checksum-Crc32", whole.String())
 	}
@@ -60,7 +69,7 @@ func TestChecksumsOfCompletions(t *testing.T) {
 
 // keptSums are the checksums in a document.
 type keptSums struct {
-	ChecksumAlgorithm, ChecksumCRC32, ChecksumSHA256, ChecksumCRC64NVME, ChecksumType string
+	ChecksumAlgorithm, ChecksumCRC32, ChecksumSHA1, ChecksumSHA256, ChecksumCRC64NVME, ChecksumType string
 }
 
 // wantChecksum checks the checksum that an object's readers get, or with no sum the CRC-64/NVME.
@@ -118,8 +127,8 @@ func TestKeptChecksums(t *testing.T) {
 	testenv.Equal(t, s.want(t, 200, "HEAD", "/bucket/a", "", "X-Amz-Checksum-Mode", "ENABLED").Header.Get("X-Amz-Checksum-Crc32"), "", "what is kept beside an older node")
 }
 
-// TestChecksumsOfUploads: an upload that is begun for a checksum becomes an object with it, if its
-// completion repeats the one of each part.
+// TestChecksumsOfUploads: an upload that is begun for a checksum becomes an object with it, which
+// follows from the parts' own. They have it even if they do not state it, and are listed with it.
 func TestChecksumsOfUploads(t *testing.T) {
 	s := newService(t)
 	value := func(a checksums.Algorithm, body string) checksums.Value {
@@ -131,12 +140,12 @@ func TestChecksumsOfUploads(t *testing.T) {
 	for name, test := range map[string]struct {
 		algorithm  checksums.Algorithm
 		kind, want string
-		lacks      bool // whether the completion lacks a part's checksum
+		lacks      bool // whether a part states no checksum, and the completion repeats none
 	}{
 		"composite":       {checksums.SHA256, "COMPOSITE", checksums.CompositeOf(checksums.SHA256, []checksums.Value{value(checksums.SHA256, bodies[0]), value(checksums.SHA256, bodies[1])}), false},
 		"composite CRC":   {checksums.CRC32, "COMPOSITE", checksums.CompositeOf(checksums.CRC32, []checksums.Value{value(checksums.CRC32, bodies[0]), value(checksums.CRC32, bodies[1])}), false},
 		"full":            {checksums.CRC32, "FULL_OBJECT", value(checksums.CRC32, bodies[0]+bodies[1]).String(), false},
-		"lacks":           {checksums.SHA256, "COMPOSITE", "", true},
+		"lacks":           {checksums.SHA1, "COMPOSITE", checksums.CompositeOf(checksums.SHA1, []checksums.Value{value(checksums.SHA1, bodies[0]), value(checksums.SHA1, bodies[1])}), true},
 		"does not follow": {checksums.MD5, "FULL_OBJECT", "", false},
 	} {
 		path := "/bucket/" + strings.ReplaceAll(name, " ", "-")
@@ -144,10 +153,23 @@ func TestChecksumsOfUploads(t *testing.T) {
 		id := s.begin(t, path, "X-Amz-Checksum-Algorithm", algorithm, "X-Amz-Checksum-Type", test.kind, "X-Amz-Meta-Color", "red")
 		var parts strings.Builder
 		for i, body := range bodies {
-			sum := value(test.algorithm, body).String()
-			res := s.want(t, 200, "PUT", fmt.Sprintf("%s?partNumber=%d&uploadId=%s", path, i+1, id), body, fieldOf(test.algorithm), sum)
+			sum, part := value(test.algorithm, body).String(), fmt.Sprintf("%s?partNumber=%d&uploadId=%s", path, i+1, id)
+			stated := []string{fieldOf(test.algorithm), sum}
+			if test.lacks {
+				stated = nil
+			}
+			if i == 1 {
+				s.refused(t, 400, "InvalidRequest", "PUT", part, body, fieldOf(checksums.XXHash64), value(checksums.XXHash64, body).String())
+			}
+			res := s.want(t, 200, "PUT", part, body, stated...)
+			testenv.Equal(t, res.Header.Get(fieldOf(test.algorithm)), sum, "the checksum of a part of %s", name)
+			if test.lacks && i == 1 { // a copy has it, too
+				s.want(t, 200, "PUT", "/bucket/source", "the "+body)
+				copied := s.want(t, 200, "PUT", part, "", "X-Amz-Copy-Source", "/bucket/source", "X-Amz-Copy-Source-Range", "bytes=4-7").body
+				testenv.Equal(t, decodedAs[keptSums](t, copied).ChecksumSHA1, sum, "the checksum of a copied part")
+			}
 			fmt.Fprintf(&parts, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag>", i+1, res.Header.Get("Etag"))
-			if !test.lacks || i == 0 {
+			if !test.lacks {
 				fmt.Fprintf(&parts, "<Checksum%s>%s</Checksum%[1]s>", algorithm, sum)
 			}
 			parts.WriteString("</Part>")
@@ -155,6 +177,8 @@ func TestChecksumsOfUploads(t *testing.T) {
 		for _, list := range []string{path + "?uploadId=" + id, "/bucket?uploads"} {
 			if text := s.want(t, 200, "GET", list, "").body; !strings.Contains(text, "<ChecksumAlgorithm>"+algorithm+"</ChecksumAlgorithm><ChecksumType>"+test.kind) {
 				t.Errorf("%s lacks %s: %s", list, algorithm, text)
+			} else if list != "/bucket?uploads" {
+				s.wantPartSums(t, text, test.algorithm, value(test.algorithm, bodies[0]), value(test.algorithm, bodies[1]))
 			}
 		}
 		stated, _, _ := strings.Cut(test.want, "-")
@@ -164,13 +188,25 @@ func TestChecksumsOfUploads(t *testing.T) {
 			}
 			text := s.want(t, 200, "POST", path+"?uploadId="+id, "<CompleteMultipartUpload>"+parts.String()+"</CompleteMultipartUpload>", fields...).body
 			got := decodedAs[keptSums](t, text)
-			testenv.Equal(t, got.ChecksumCRC32+got.ChecksumSHA256, test.want, "%s: the checksum in %s", name, text)
+			testenv.Equal(t, got.ChecksumCRC32+got.ChecksumSHA1+got.ChecksumSHA256, test.want, "%s: the checksum in %s", name, text)
 		}
 		if test.want == "" {
 			test.kind = "FULL_OBJECT" // the CRC-64/NVME's
 		}
+		text := s.want(t, 200, "GET", path+"?attributes", "", "X-Amz-Object-Attributes", "ObjectParts").body
+		s.wantPartSums(t, text, test.algorithm, value(test.algorithm, bodies[0]), value(test.algorithm, bodies[1]))
 		s.wantChecksum(t, path, strings.TrimPrefix(fieldOf(test.algorithm), "X-Amz-Checksum-"), test.want, test.kind)
 		testenv.Equal(t, s.want(t, 200, "GET", path, "").Header.Get("X-Amz-Meta-Color"), "red", "the metadata")
 	}
 	s.refused(t, 400, "InvalidRequest", "POST", "/bucket/a?uploads", "", "X-Amz-Checksum-Type", "COMPOSITE")
+}
+
+// wantPartSums checks the checksums that a list of parts has.
+func (s *service) wantPartSums(t *testing.T, list string, a checksums.Algorithm, sums ...checksums.Value) {
+	t.Helper()
+	for _, sum := range sums {
+		if !strings.Contains(list, fmt.Sprintf("<Checksum%s>%s</Checksum%[1]s></Part>", a, sum)) {
+			t.Errorf("the parts lack the %s %s: %s", a, sum, list)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"sluice/metastore"
 	"sluice/s3api/internal/checksums"
 	"sluice/s3api/internal/document"
+	"sluice/wire"
 )
 
 // A blob has a CRC-64/NVME, and keeps the checksum by another algorithm that its writer has stated:
@@ -63,4 +64,47 @@ func (x *call) setChecksums(b *metastore.Blob) {
 func uploadChecksum(u *metastore.Upload) (checksums.Algorithm, checksums.Type) {
 	name, kind, _ := strings.Cut(headers.Metadata(u.Metadata).Property(fieldUploadChecksum), " ")
 	return checksums.Algorithm(name), checksums.Type(kind)
+}
+
+// statedForUpload returns the checksum of a part's body: the stated one, or else one to compute,
+// because the upload was begun for it. A part cannot state another one.
+func statedForUpload(stated checksums.Stated, a checksums.Algorithm) (checksums.Stated, error) {
+	switch stated.Algorithm {
+	case a:
+	case "":
+		if a != checksums.CRC64NVME { // which every part has
+			stated.Algorithm = a
+		}
+	default:
+		if a != "" {
+			return stated, refuseWith("InvalidRequest", wire.CodeBadHeader, "the upload was begun for %s, so a part cannot state its %s", a, stated.Algorithm)
+		}
+	}
+	return stated, nil
+}
+
+// keptByPart returns a part's metastore.Part.Checksum, when its body was read.
+func (b *body) keptByPart() string {
+	v := b.stated.Value()
+	if v.Algorithm == "" || v.Algorithm == checksums.CRC64NVME {
+		return ""
+	}
+	return string(v.Algorithm) + " " + v.String()
+}
+
+// checksumOfPart returns the checksum that a part keeps, or else its CRC-64/NVME.
+func checksumOfPart(p *metastore.Part) (checksums.Algorithm, string) {
+	if name, text, kept := strings.Cut(p.Checksum, " "); kept {
+		return checksums.Algorithm(name), text
+	}
+	return checksums.CRC64NVME, crc64Text(p.CRC64)
+}
+
+// checksumsOfPart returns a part's checksum.
+func checksumsOfPart(p *metastore.Part) (sums document.Checksums) {
+	a, text := checksumOfPart(p)
+	if member := sums.Of(string(a)); member != nil {
+		*member = text
+	}
+	return sums
 }

@@ -107,33 +107,42 @@ func (s *Server) findUpload(x *call) (metastore.Upload, error) {
 	return u, nil
 }
 
-// openPart returns how the part that the request names is stored.
-func (s *Server) openPart(x *call) (o blob.PartOptions, err error) {
+// openPart returns how the part that the request names is stored, and the algorithm that the upload
+// was begun for, or none.
+func (s *Server) openPart(x *call) (o blob.PartOptions, a checksums.Algorithm, err error) {
 	number, err := partNumber(x.query.get("partNumber"))
 	if err != nil {
-		return o, err
+		return o, "", err
 	}
 	u, err := s.findUpload(x)
 	switch {
 	case err != nil:
-		return o, err
+		return o, "", err
 	case u.Owner != "" && u.Owner != x.Owner() && !x.Local:
-		return o, exchange.ErrOtherGroup
+		return o, "", exchange.ErrOtherGroup
 	}
-	return blob.PartOptions{UploadID: u.ID, Index: number - 1, Permit: x.Recheck}, nil
+	a, _ = uploadChecksum(&u)
+	return blob.PartOptions{UploadID: u.ID, Index: number - 1, Permit: x.Recheck}, a, nil
 }
 
 // uploadPart stores a part.
 func (s *Server) uploadPart(x *call) error {
-	options, err := s.openPart(x)
+	options, algorithm, err := s.openPart(x)
 	if err != nil {
 		return err
 	}
-	b, err := x.openBody()
+	stated, err := x.statedChecksum()
+	if err == nil {
+		stated, err = statedForUpload(stated, algorithm)
+	}
 	if err != nil {
 		return err
 	}
-	options.SHA256 = b.sha256
+	b, err := x.openStated(stated)
+	if err != nil {
+		return err
+	}
+	options.SHA256, options.Checksum = b.sha256, b.keptByPart
 	body, err := x.store(b, "", "")
 	if err != nil {
 		return err
@@ -143,15 +152,15 @@ func (s *Server) uploadPart(x *call) error {
 		return exchange.UploadError(err)
 	}
 	x.Fields.Set("Etag", checksum.ETag(part.Size, part.CRC64))
-	x.setStated(b)
-	x.Fields.Set(fieldCRC64, crc64Text(part.CRC64))
+	own, text := checksumOfPart(&part)
+	x.Fields.Set(fieldOf(own), text)
 	return x.writeEmpty(http.StatusOK)
 }
 
 // copyPart stores a part with the bytes of another blob, or a range of them. They are read and
 // written inside this service, and count like a body.
 func (s *Server) copyPart(x *call) error {
-	options, err := s.openPart(x)
+	options, algorithm, err := s.openPart(x)
 	if err != nil {
 		return err
 	}
@@ -179,7 +188,16 @@ func (s *Server) copyPart(x *call) error {
 	}
 	source := c.Body(x.Request.Context(), selected)
 	defer func() { _ = source.Close() }() // it only releases memory
-	body, err := x.StoreBody(paced{x.Request.Context(), source, x.Allowance}, selected.N, "", "")
+	b := &body{size: selected.N, Reader: paced{x.Request.Context(), source, x.Allowance}}
+	computed, err := statedForUpload(checksums.Stated{}, algorithm)
+	if err == nil {
+		err = b.verify(computed)
+	}
+	if err != nil {
+		return err
+	}
+	options.Checksum = b.keptByPart
+	body, err := x.store(b, "", "")
 	if err != nil {
 		return err
 	}
@@ -188,7 +206,7 @@ func (s *Server) copyPart(x *call) error {
 		return exchange.UploadError(err)
 	}
 	return x.writeXML(http.StatusOK, document.CopyPartResult{
-		LastModified: document.Time{Time: s.blobs.Now()}, ETag: checksum.ETag(part.Size, part.CRC64), Checksums: document.Checksums{ChecksumCRC64NVME: crc64Text(part.CRC64)},
+		LastModified: document.Time{Time: s.blobs.Now()}, ETag: checksum.ETag(part.Size, part.CRC64), Checksums: checksumsOfPart(&part),
 	})
 }
 
@@ -246,11 +264,19 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	algorithm, sum, err := finalChecksum(parts, x.header, &u)
+	final, err := checksums.ParseFinal(x.header)
 	if err != nil {
 		return err
 	}
-	named.Metadata = s.keeping(u.Metadata, algorithm, sum)
+	metadata := ""
+	named.Metadata = func(stored []metastore.Part) (string, error) {
+		if err := compareParts(parts, stored); err != nil {
+			return "", err
+		}
+		algorithm, sum, err := finalChecksum(stored, final, &u)
+		metadata = s.keeping(u.Metadata, algorithm, sum)
+		return metadata, err
+	}
 	precondition, err := s.writeConditions(destinationConditions(x.header))
 	if err != nil {
 		return err
@@ -259,7 +285,7 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return exchange.UploadError(err)
 	}
-	result := metastore.Blob{CRC64: done.CRC64, Metadata: named.Metadata}
+	result := metastore.Blob{CRC64: done.CRC64, Metadata: metadata}
 	if u.State != metastore.UploadOpen { // it no longer has its checksum's type
 		if b, err := s.lookUp(x); err == nil && b.Modified.Equal(done.Modified) {
 			result = b
@@ -286,52 +312,55 @@ func namedParts(list []document.CompletedPart, h http.Header) (blob.Named, error
 		named.Totals.Bytes = &n
 	}
 	for _, p := range list {
-		if _, crc, ok := checksum.ParseETag(p.ETag); ok && p.ChecksumCRC64NVME != "" && p.ChecksumCRC64NVME != crc64Text(crc) {
-			return named, &blob.PartError{Index: p.Number - 1, Err: blob.ErrPartUnknown}
-		}
 		named.Parts = append(named.Parts, blob.NamedPart{Index: p.Number - 1, ETag: p.ETag})
 	}
 	return named, nil
 }
 
+// compareParts compares the checksums that a completion repeats with the parts as they are stored.
+func compareParts(named []document.CompletedPart, stored []metastore.Part) error {
+	for i, p := range named {
+		own, text := checksumOfPart(&stored[i])
+		for name, repeated := range p.ByAlgorithm() {
+			crc64 := checksums.Algorithm(name) == checksums.CRC64NVME && *repeated == crc64Text(stored[i].CRC64)
+			if *repeated != "" && !crc64 && (string(own) != name || *repeated != text) {
+				return &blob.PartError{Index: p.Number - 1, Err: blob.ErrPartUnknown}
+			}
+		}
+	}
+	return nil
+}
+
 // finalChecksum returns the object's checksum, besides the one of every blob, that a completion
-// states or that the upload was begun for. It is compared with the parts', or follows from them.
-// Those were verified when they were sent, as the completion repeats them.
-func finalChecksum(list []document.CompletedPart, h http.Header, u *metastore.Upload) (checksums.Algorithm, string, error) {
-	final, err := checksums.ParseFinal(h)
-	if err != nil {
-		return "", "", err
+// states or that the upload was begun for. It is compared with the parts' own, or follows from
+// them.
+func finalChecksum(stored []metastore.Part, stated *checksums.Final, u *metastore.Upload) (checksums.Algorithm, string, error) {
+	var final checksums.Final
+	if stated != nil {
+		final = *stated
+	} else if final.Algorithm, final.Type = uploadChecksum(u); final.Algorithm == "" {
+		return "", "", nil
 	}
-	stated := final != nil
-	if !stated {
-		final = &checksums.Final{}
-		if final.Algorithm, final.Type = uploadChecksum(u); final.Algorithm == "" {
-			return "", "", nil
+	parts := make([]checksums.Part, len(stored))
+	for i := range stored {
+		own, text := checksumOfPart(&stored[i])
+		if final.Algorithm == checksums.CRC64NVME {
+			own, text = final.Algorithm, crc64Text(stored[i].CRC64)
 		}
-	}
-	parts := make([]checksums.Part, len(list))
-	for i := range list {
-		p := &list[i]
-		size, crc64, ok := checksum.ParseETag(p.ETag)
-		if !ok {
-			return "", "", &blob.PartError{Index: p.Number - 1, Err: blob.ErrPartUnknown}
-		}
-		p.ChecksumCRC64NVME = crc64Text(crc64)
-		text := *p.Of(string(final.Algorithm))
 		switch {
-		case text == "" && stated:
-			return "", "", refuseWith("InvalidRequest", wire.CodeBadRequest, "to compare the object's %s, the request must repeat the one of each part; it lacks part %d's", final.Algorithm, p.Number)
-		case text == "":
+		case own != final.Algorithm && stated != nil:
+			return "", "", refuseWith("InvalidRequest", wire.CodeBadRequest, "the object's %s cannot be compared: part %d was not uploaded with one", final.Algorithm, stored[i].Index+1)
+		case own != final.Algorithm:
 			return "", "", nil
 		}
-		value, err := checksums.ParseValue(final.Algorithm, text)
+		value, err := checksums.ParseValue(own, text)
 		if err != nil {
 			return "", "", err
 		}
-		parts[i] = checksums.Part{Value: value, Size: size}
+		parts[i] = checksums.Part{Value: value, Size: stored[i].Size}
 	}
 	sum, err := final.Check(parts)
-	if !stated && errors.Is(err, checksums.ErrInvalidRequest) {
+	if stated == nil && errors.Is(err, checksums.ErrInvalidRequest) {
 		return "", "", nil // it does not follow from them
 	}
 	return final.Algorithm, sum, err
@@ -405,7 +434,7 @@ func (s *Server) listParts(x *call) error {
 		result.NextPartNumberMarker = p.Index + 1
 		result.Parts = append(result.Parts, document.Part{
 			PartNumber: p.Index + 1, LastModified: document.Time{Time: p.Stored}, ETag: checksum.ETag(p.Size, p.CRC64), Size: p.Size,
-			Checksums: document.Checksums{ChecksumCRC64NVME: crc64Text(p.CRC64)},
+			Checksums: checksumsOfPart(&p),
 		})
 	}
 	x.SpendPage(len(result.Parts))

@@ -24,7 +24,7 @@ var dumped = []table{
 	// garbage is deleted, and blobs by starts.
 	{name: "shares", key: []string{"content"}, rest: []string{"refs"}},
 	{name: "garbage", key: []string{"content"}, rest: []string{"since", "owner", "charge"}},
-	{name: "starts", key: []string{"content", "part"}, rest: []string{"start", "size"}},
+	{name: "starts", key: []string{"content", "part"}, rest: []string{"start", "size", "checksum"}},
 	{name: "blobs", key: []string{"account", "name_head", "name_hash"},
 		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second", "metadata", "shared", "row_sum"}},
 	{name: "deleted_blobs", key: []string{"account", "name_head", "name_hash"}, rest: []string{"modified"}},
@@ -33,7 +33,7 @@ var dumped = []table{
 	{name: "uploads", key: []string{"id"},
 		rest: []string{"account", "name", "content", "part_size", "content_type", "expires", "create_only", "state", "bytes", "revision",
 			"created", "touched", "ended", "size", "crc64", "modified", "owner", "parts", "metadata", "charge"}},
-	{name: "parts", key: []string{"content", "idx"}, rest: []string{"size", "crc64", "stored"}},
+	{name: "parts", key: []string{"content", "idx"}, rest: []string{"size", "crc64", "stored", "checksum"}},
 	{name: "sessions", key: []string{"id"}, rest: []string{"user_identity", "total", "remaining", "created", "expires", "channel", "used", "charges", "row_sum"}},
 	{name: "channels", key: []string{"id"},
 		rest: []string{"payment_channel_id", "sender", "receiver", "asset", "deposit", "created", "expires",

@@ -134,7 +134,7 @@ func (f *filler) uneven(id string, parts int) {
 	for i := range parts {
 		e := objectExtent(fmt.Sprintf("%02x-%s-%d", i%256, id, i), int64(2+i))
 		e.Part = i
-		p := metastore.Part{Index: i, Size: e.Size}
+		p := metastore.Part{Index: i, Size: e.Size, Checksum: fmt.Sprint("SUM ", i)}
 		f.note(nil, f.PutPart(f.ctx, id, p, []metastore.Extent{e}))
 		if i%2 == 0 {
 			chosen = append(chosen, p)

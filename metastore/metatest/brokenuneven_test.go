@@ -22,6 +22,8 @@ func TestBrokenUnevenPartsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "does not date parts", Schema: dbtest.On(`AFTER INSERT ON parts`, `UPDATE parts SET stored = NULL WHERE content = NEW.content`), Caught: []string{"uploads/parts"}},
 		{Name: "dates a part once", Schema: dbtest.On(resent, `UPDATE parts SET stored = OLD.stored WHERE content = NEW.content AND idx = NEW.idx`), Caught: []string{"uploads/parts"}},
+		{Name: "keeps a part's first checksum", Schema: dbtest.On(resent, `UPDATE parts SET checksum = OLD.checksum WHERE content = NEW.content AND idx = NEW.idx`), Caught: []string{"uploads/parts"}},
+		{Name: "forgets the checksums of chosen parts", Schema: start(`checksum = NULL`), Caught: []string{"uneven/complete", "uneven/even"}},
 		{Name: "forgets where parts begin", Schema: dbtest.On(begun, `DELETE FROM starts WHERE content = NEW.content`), Caught: []string{"uneven/complete", "uneven/many", "model/history"}},
 		{Name: "begins parts too late", Schema: start(`start = start + 1`), Caught: []string{"uneven/complete", "uneven/unchosen", "uneven/many", "model/history"}},
 		{Name: "begins parts at the last one", Schema: start(`start = start - size`), Caught: []string{"uneven/complete", "uneven/race"}},

@@ -30,9 +30,12 @@ func (p *probe) beginUneven(id, name string) metastore.Upload {
 	return dbtest.Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: "a", Name: name, Content: p.Content(), Owner: "x"}))
 }
 
-// piece stores a part of these extents.
+// piece stores a part of these extents. Only one with a large index keeps a checksum.
 func (p *probe) piece(id string, index int, extents ...metastore.Extent) metastore.Part {
 	part := metastore.Part{Index: index, CRC64: uint64(index)}
+	if index > 6 {
+		part.Checksum = fmt.Sprint("SUM ", index)
+	}
 	for _, e := range extents {
 		part.Size += e.Size
 	}
@@ -52,7 +55,7 @@ func ranges(parts ...metastore.Part) []metastore.PartRange {
 	var list []metastore.PartRange
 	var start int64
 	for _, part := range parts {
-		list = append(list, metastore.PartRange{Index: part.Index, Start: start, Size: part.Size})
+		list = append(list, metastore.PartRange{Index: part.Index, Start: start, Size: part.Size, Checksum: part.Checksum})
 		start += part.Size
 	}
 	return list
@@ -153,6 +156,12 @@ func unevenEven(p *probe) {
 		p.even(b, 5, extents)
 		p.reads(b, stored(extents...), "an even completion")
 	}
+	p.beginUneven("sums", "sums")
+	e := p.Extent(0, 0, 5)
+	part := metastore.Part{Size: 5, Checksum: "SUM even"}
+	p.OK(p.Store.PutPart(p.Ctx, "sums", part, []metastore.Extent{e}), "part with a checksum")
+	_, b := p.choose("sums", part)
+	p.uneven(b, ranges(part), []metastore.Extent{e}, "a completion with a checksum")
 	p.Must(len(p.Garbage()) == 0, "the completions created garbage")
 }
 

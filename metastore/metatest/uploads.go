@@ -131,9 +131,11 @@ func uploadParts(p *probe) {
 
 	// A part of several extents, some of them inline, is stored again.
 	p.Begin("second", "a", "second")
-	for range 3 {
+	for _, sum := range []string{"SUM a", "SUM b", ""} {
 		extents := []metastore.Extent{p.Inline(4, 0, []byte("abc")), p.Extent(4, 3, 5), p.Inline(4, 8, []byte("de"))}
-		p.OK(p.Store.PutPart(p.Ctx, "second", metastore.Part{Index: 4, Size: 10}, extents), "part")
+		p.OK(p.Store.PutPart(p.Ctx, "second", metastore.Part{Index: 4, Size: 10, Checksum: sum}, extents), "part")
+		listed := dbtest.Value(p.Store.Parts(p.Ctx, "second", -1, 2))
+		p.Equal(listed, []metastore.Part{{Index: 4, Size: 10, Checksum: sum, Stored: p.Clock.Now()}}, "the part")
 		p.Equal(p.allExtents(p.Upload("second").Content), stored(extents...), "extents of the part")
 	}
 	fresh := 0

@@ -23,7 +23,7 @@ var notSums = []string{headerPrefix + "algorithm", headerPrefix + "type", header
 // Stated is what a request's header says about its body's checksum.
 type Stated struct {
 	Algorithm Algorithm // none if the request states no flexible checksum
-	Sum       []byte    // nil with Trailer and without Algorithm
+	Sum       []byte    // nil with Trailer, without Algorithm, and if the checksum is only computed
 	Trailer   bool      // whether the checksum follows the body
 	MD5       []byte    // Content-MD5; nil if there is none
 }

@@ -60,11 +60,14 @@ type Checksums struct {
 }
 
 // Of returns the checksum by an algorithm, such as SHA256, or nil if there is none by it.
-func (c *Checksums) Of(algorithm string) *string {
+func (c *Checksums) Of(algorithm string) *string { return c.ByAlgorithm()[algorithm] }
+
+// ByAlgorithm returns the checksums by their algorithms' names.
+func (c *Checksums) ByAlgorithm() map[string]*string {
 	return map[string]*string{
 		"CRC32": &c.ChecksumCRC32, "CRC32C": &c.ChecksumCRC32C, "CRC64NVME": &c.ChecksumCRC64NVME, "SHA1": &c.ChecksumSHA1, "SHA256": &c.ChecksumSHA256,
 		"SHA512": &c.ChecksumSHA512, "MD5": &c.ChecksumMD5, "XXHASH64": &c.ChecksumXXHASH64, "XXHASH3": &c.ChecksumXXHASH3, "XXHASH128": &c.ChecksumXXHASH128,
-	}[algorithm]
+	}
 }
 
 // Owner is an owner, or who began an upload.

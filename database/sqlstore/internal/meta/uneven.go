@@ -9,9 +9,9 @@ import (
 	"sluice/metastore"
 )
 
-// A content of uneven parts has a row in the table starts for each part. A trigger deletes
-// them with the content's row of garbage. All other contents have none, so that they cost nothing
-// more.
+// A content of uneven parts, or parts with checksums, has a row in the table starts for each part.
+// A trigger deletes them with the content's row of garbage. All other contents have none, so that
+// they cost nothing more.
 
 // CompleteUneven implements metastore.Uploads. It returns ErrExists as CompleteUpload does.
 func (s *Metastore) CompleteUneven(
@@ -64,27 +64,27 @@ func checkChosen(u *metastore.Upload, parts []metastore.Part, size int64) error 
 }
 
 // evenSize returns the size of every part but the last, if they are numbered from 0 without a gap,
-// and the last one is not larger. Otherwise it returns metastore.UnevenParts.
+// have no checksums, and the last one is not larger. Otherwise it returns metastore.UnevenParts.
 func evenSize(parts []metastore.Part) int64 {
 	for i, p := range parts {
 		last := i == len(parts)-1
-		if p.Index != i || p.Size > parts[0].Size || p.Size < parts[0].Size && !last {
+		if p.Index != i || p.Checksum != "" || p.Size > parts[0].Size || p.Size < parts[0].Size && !last {
 			return metastore.UnevenParts
 		}
 	}
 	return parts[0].Size
 }
 
-var insertStarts = inserts(`INSERT INTO starts (content, part, start, size) VALUES `, 4)
+var insertStarts = inserts(`INSERT INTO starts (content, part, start, size, checksum) VALUES `, 5)
 
 // addStarts inserts where a content's parts begin.
 func (t tx) addStarts(content metastore.ContentID, parts []metastore.Part) error {
 	start := int64(0)
 	for i, n := range insertRows {
 		for ; len(parts) >= n; parts = parts[n:] {
-			in := make(engine.Args, 0, 4*n)
+			in := make(engine.Args, 0, 5*n)
 			for _, p := range parts[:n] {
-				in = append(in, content[:], int64(p.Index), start, p.Size)
+				in = append(in, content[:], int64(p.Index), start, p.Size, engine.OptionalColumn(p.Checksum))
 				start += p.Size
 			}
 			if err := t.Change(insertStarts[i], in...); err != nil {
@@ -168,8 +168,8 @@ func (s *Metastore) PartRanges(ctx context.Context, content metastore.ContentID,
 			return err
 		}
 		total = int(all)
-		return t.Each(`SELECT part, start, size FROM starts WHERE content = $1 AND part > $2 ORDER BY part LIMIT ($3 + 0)`,
-			engine.Args{content[:], int64(after), int64(limit)}, engine.Args{&index, (*engine.Integer)(&p.Start), (*engine.Integer)(&p.Size)},
+		return t.Each(`SELECT part, start, size, checksum FROM starts WHERE content = $1 AND part > $2 ORDER BY part LIMIT ($3 + 0)`,
+			engine.Args{content[:], int64(after), int64(limit)}, engine.Args{&index, (*engine.Integer)(&p.Start), (*engine.Integer)(&p.Size), (*engine.OptionalText)(&p.Checksum)},
 			func() error {
 				p.Index = int(index)
 				list = append(list, p)

@@ -154,9 +154,9 @@ func (t tx) putPart(u metastore.Upload, p metastore.Part, extents []metastore.Ex
 		changes[0].Objects = 0
 		changes = append(changes, garbage)
 	}
-	err = t.Change(`INSERT INTO parts (content, idx, size, crc64, stored) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (content, idx) DO UPDATE SET size = excluded.size, crc64 = excluded.crc64, stored = excluded.stored`,
-		u.Content[:], int64(p.Index), p.Size, int64(p.CRC64), t.Now.UnixMicro())
+	err = t.Change(`INSERT INTO parts (content, idx, size, crc64, stored, checksum) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (content, idx) DO UPDATE SET size = excluded.size, crc64 = excluded.crc64, stored = excluded.stored, checksum = excluded.checksum`,
+		u.Content[:], int64(p.Index), p.Size, int64(p.CRC64), t.Now.UnixMicro(), engine.OptionalColumn(p.Checksum))
 	if err != nil {
 		return err
 	}
@@ -194,9 +194,9 @@ func (s *Metastore) Parts(ctx context.Context, uploadID string, after, limit int
 		}
 		var p metastore.Part
 		var index engine.Integer
-		return t.Each(`SELECT idx, size, crc64, stored FROM parts WHERE content = $1 AND idx > $2 ORDER BY idx LIMIT ($3 + 0)`,
+		return t.Each(`SELECT idx, size, crc64, stored, checksum FROM parts WHERE content = $1 AND idx > $2 ORDER BY idx LIMIT ($3 + 0)`,
 			engine.Args{u.Content[:], int64(after), int64(limit)},
-			engine.Args{&index, (*engine.Integer)(&p.Size), (*engine.CRC)(&p.CRC64), (*engine.Instant)(&p.Stored)},
+			engine.Args{&index, (*engine.Integer)(&p.Size), (*engine.CRC)(&p.CRC64), (*engine.Instant)(&p.Stored), (*engine.OptionalText)(&p.Checksum)},
 			func() error {
 				p.Index = int(index)
 				p.Stored = engine.Latest(p.Stored, u.Created)
