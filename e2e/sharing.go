@@ -21,8 +21,7 @@ import (
 // effect completely or not at all.
 type Sharers struct {
 	T       testing.TB
-	Nodes   []*Server // that take every request
-	Older   []*Server // that take every request but copies and moves
+	Nodes   []*Server
 	all     []*sharer
 	sent    sync.Map // every content by its ETag
 	done    atomic.Int64
@@ -71,8 +70,8 @@ type sharer struct {
 }
 
 // NewSharers returns sharers without blobs. They do what the seed says.
-func NewSharers(t testing.TB, seed uint64, nodes, older []*Server) *Sharers {
-	s := &Sharers{T: t, Nodes: nodes, Older: older}
+func NewSharers(t testing.TB, seed uint64, nodes []*Server) *Sharers {
+	s := &Sharers{T: t, Nodes: nodes}
 	for i := range sharerCount {
 		s.all = append(s.all, &sharer{Sharers: s, number: i, random: rand.New(rand.NewPCG(seed, uint64(i))), names: map[string]held{}})
 	}
@@ -216,16 +215,7 @@ func (s *Sharers) objectsIn(folder string) (orphans, others int) {
 }
 
 // node returns a node for a request.
-func (a *sharer) node(copies bool) *Server {
-	i := a.random.IntN(len(a.Nodes) + len(a.Older))
-	if i < len(a.Nodes) {
-		return a.Nodes[i]
-	}
-	if copies {
-		return a.Nodes[i%len(a.Nodes)]
-	}
-	return a.Older[i-len(a.Nodes)]
-}
+func (a *sharer) node() *Server { return a.Nodes[a.random.IntN(len(a.Nodes))] }
 
 // sharerAccount returns the name of one of a sharer's two accounts.
 func sharerAccount(number, i int) string { return fmt.Sprintf("sharer-%d-%d", number, i) }
@@ -239,7 +229,6 @@ func (a *sharer) target(of int) string {
 func (a *sharer) step() error {
 	a.begun = time.Now()
 	target := a.target(a.number)
-	copies := len(a.Nodes) > 0
 	switch n := a.random.IntN(100); {
 	case n < 8:
 		return a.put(target)
@@ -247,7 +236,7 @@ func (a *sharer) step() error {
 		return a.upload(target)
 	case n < 18:
 		return a.remove(target)
-	case n < 28 || !copies:
+	case n < 28:
 		return a.read(target)
 	case n < 45:
 		return a.copyOwn(a.target(a.number), target)
@@ -287,7 +276,7 @@ func (a *sharer) put(target string) error {
 		}
 	}
 	a.open = &unanswered{names: []string{target}, after: []held{next}}
-	r, err := a.node(false).Try("PUT", target, body, h...)
+	r, err := a.node().Try("PUT", target, body, h...)
 	return a.answered("PUT", r, err, want)
 }
 
@@ -295,7 +284,7 @@ func (a *sharer) upload(target string) error {
 	body, etag := a.content()
 	account, name := accountAndName(target)
 	part := max(1, len(body)/(1+a.random.IntN(3)))
-	on := a.node(false)
+	on := a.node()
 	begin := AsJSON(a.T, map[string]any{"rawAccount": account, "rawBlobName": name, "rawPartSize": part})
 	a.open = &unanswered{names: []string{target}, after: []held{a.names[target]}}
 	r, err := on.Try("POST", "/v1/multipart-uploads", begin)
@@ -320,14 +309,14 @@ func (a *sharer) upload(target string) error {
 
 func (a *sharer) remove(target string) error {
 	a.open = &unanswered{names: []string{target}, after: []held{{}}}
-	r, err := a.node(false).Try("DELETE", target, nil)
+	r, err := a.node().Try("DELETE", target, nil)
 	return a.answered("DELETE", r, err, 204)
 }
 
 // read checks a name's bytes and metadata.
 func (a *sharer) read(target string) error {
 	have := a.names[target]
-	r, err := a.node(false).Try("GET", target, nil)
+	r, err := a.node().Try("GET", target, nil)
 	switch {
 	case err != nil:
 		return err
@@ -369,7 +358,7 @@ func (a *sharer) copyOwn(source, target string) error {
 			return r.Status, err
 		}
 	}
-	r, err := send(a.node(true))
+	r, err := send(a.node())
 	if next.expires && r.Status == 400 {
 		a.open = nil // the request has waited for longer than the expiry
 		return nil
@@ -404,7 +393,7 @@ func (a *sharer) copyBody(target string, source held) (body map[string]any, next
 func (a *sharer) copyOther(source, target string) error {
 	body, next := a.copyBody(target, held{})
 	a.open = &unanswered{names: []string{target}, after: []held{next}, other: true}
-	r, err := a.node(true).Try("POST", source, AsJSON(a.T, body), "Content-Type", "application/json")
+	r, err := a.node().Try("POST", source, AsJSON(a.T, body), "Content-Type", "application/json")
 	if err != nil {
 		return err
 	}
@@ -461,7 +450,7 @@ func (a *sharer) move(source, target string) error {
 			return r.Status, err
 		}
 	}
-	r, err := send(a.node(true))
+	r, err := send(a.node())
 	return a.answered("move", r, err, want)
 }
 
@@ -489,7 +478,7 @@ func (a *sharer) resolve(u *unanswered) {
 	found := make([]held, len(u.names))
 	for i, name := range u.names {
 		before, after := a.names[name], u.after[i]
-		r := a.node(false).Do("HEAD", name, nil)
+		r := a.node().Do("HEAD", name, nil)
 		if r.Status == 200 {
 			found[i] = held{etag: r.Header.Get("ETag"), color: r.Header.Get("Blob-Meta-Color")}
 		} else if r.Status != 404 && r.Status != 410 {
@@ -515,7 +504,7 @@ func (a *sharer) resolve(u *unanswered) {
 		return
 	}
 	a.repeats++
-	if status, err := u.again(a.node(true)); err != nil || status != 200 {
+	if status, err := u.again(a.node()); err != nil || status != 200 {
 		a.T.Errorf("the request for %q, repeated after a kill: status %d, %v", u.names, status, err)
 		return
 	}

@@ -42,9 +42,8 @@ var (
 	ErrOtherGroup    = errors.New("the upload was begun with a key of another group, and only keys of that group may add parts")
 	ErrTooBusy       = errors.New("too many requests are in progress")
 
-	ErrNotReady   = errors.New("the service cannot serve requests now")
-	ErrDraining   = errors.New("the service is shutting down")
-	ErrOlderNodes = errors.New("metadata and uneven parts cannot be stored while a node of an earlier version runs; try again when all nodes are upgraded")
+	ErrNotReady = errors.New("the service cannot serve requests now")
+	ErrDraining = errors.New("the service is shutting down")
 
 	// errRange is wrapped by each UnsatisfiedRange.
 	errRange = errors.New("the range lies outside the blob")
@@ -147,7 +146,6 @@ var commonRows = []Row{
 	{Is: metastore.ErrStaleExtent, Code: wire.CodePutTooLong, Detail: blob.ErrPutTooLong.Error()},
 	{Is: ErrTooBusy, Code: wire.CodeOverloaded, Detail: ErrTooBusy.Error()},
 	{Is: ErrNotReady, Code: wire.CodeNotReady, Detail: ErrNotReady.Error()},
-	{Is: ErrOlderNodes, Code: wire.CodeNotReady, Detail: ErrOlderNodes.Error(), RetryAfter: 10},
 	{Is: ErrDraining, Code: wire.CodeDraining, Detail: ErrDraining.Error()},
 	{Is: context.Canceled, Code: wire.CodeClientGone, Detail: "the client closed the connection"},
 	{Is: context.DeadlineExceeded, Code: wire.CodeOverloaded, Detail: "the request took too long"},

@@ -40,9 +40,7 @@ func (s *Server) putBlob(x *call) error {
 	if err != nil {
 		return err
 	}
-	if put.Metadata, err = s.admitMetadata(metadata); err != nil {
-		return err
-	}
+	put.Metadata = string(metadata)
 	body, err := x.StoreBody(x.Request.Body, x.Request.ContentLength, put.Name, put.Metadata)
 	if err != nil {
 		return err
@@ -229,14 +227,6 @@ func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators
 	if b.SHA256 != nil {
 		x.Fields.Set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
 	}
-}
-
-// admitMetadata returns metadata as it is stored, or exchange.ErrOlderNodes.
-func (s *Server) admitMetadata(m headers.Metadata) (string, error) {
-	if m != "" && s.olderNodes() {
-		return "", exchange.ErrOlderNodes
-	}
-	return string(m), nil
 }
 
 // setMetadata sets the headers with which a blob's writer has described it, and lets a page of

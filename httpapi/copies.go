@@ -112,8 +112,8 @@ func (s *Server) parseRestated(in *wire.CopyBlob, t *transferral) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: %w", exchange.ErrParameter, err)
 	}
-	t.options.Metadata, err = s.admitMetadata(metadata)
-	return err
+	t.options.Metadata = string(metadata)
+	return nil
 }
 
 // stated returns an optional member, or "".

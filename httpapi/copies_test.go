@@ -300,20 +300,6 @@ func TestTransferInDoubt(t *testing.T) {
 	}
 }
 
-// TestCopiesWaitForOlderNodes: metadata that a copy replaces is refused while a node runs that
-// would lose it, and what the source has is copied.
-func TestCopiesWaitForOlderNodes(t *testing.T) {
-	older := false
-	s := newService(t, func(c *Config) { c.OlderNodes = func() bool { return older } })
-	const path = "/v1/blobs/0x1/a"
-	s.want(t, 204, "PUT", path, "x", "Blob-Meta-A", "x")
-	older = true
-	s.refused(t, 503, wire.CodeNotReady, "POST", path, `{"copyTo": {"blobName": "b"}, "replaceMetadata": true, "metadata": {"b": "x"}}`)
-	s.want(t, 200, "POST", path, copyHere)
-	res, _ := s.want(t, 200, "GET", "/v1/blobs/0x1/b", "")
-	testenv.Equal(t, res.Header.Get("Blob-Meta-A"), "x", "the copy's metadata")
-}
-
 // TestPagesMayCopy checks that a page of another origin may send the request and read its response.
 func TestPagesMayCopy(t *testing.T) {
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)

@@ -12,7 +12,6 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/internal/testclock"
-	"sluice/internal/testenv"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -195,22 +194,6 @@ func TestPreflights(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestMetadataWaitsForOlderNodes: metadata is refused while a node runs that would lose it, and
-// nothing else is.
-func TestMetadataWaitsForOlderNodes(t *testing.T) {
-	older := true
-	s := newService(t, func(c *Config) { c.OlderNodes = func() bool { return older } })
-	const path, uploads = "/v1/blobs/0x1/n", "/v1/multipart-uploads"
-	res, _ := s.refused(t, 503, wire.CodeNotReady, "PUT", path, "x", "Blob-Meta-A", "x")
-	testenv.Equal(t, res.Header.Get("Retry-After"), "10", "Retry-After")
-	begin := `{"rawAccount": "0x1", "rawBlobName": "n", "contentLanguage": "de"}`
-	s.refused(t, 503, wire.CodeNotReady, "POST", uploads, begin)
-	s.want(t, 204, "PUT", path, "x", "Blob-Meta-A", "")
-	s.newUpload(t, "0x1", "n", "")
-	older = false
-	s.want(t, 204, "PUT", path, "x", "Blob-Meta-A", "x")
 }
 
 // TestQuotaOfMetadata: metadata counts towards the stored bytes, also while it is being stored.

@@ -27,15 +27,12 @@ func New(c Config) (*Server, error) {
 		Service: exchanges,
 		blobs:   c.Blobs, sessions: c.Sessions, channels: c.Channels,
 		meter: metering.New(c.Sessions, c.Channels, c.Returns),
-		reads: c.Reads, publicCacheControl: c.PublicCacheControl, olderNodes: c.OlderNodes, keys: c.Keys, console: c.Console, basePath: c.BasePath,
+		reads: c.Reads, publicCacheControl: c.PublicCacheControl, keys: c.Keys, console: c.Console, basePath: c.BasePath,
 		openAPI: bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
 	}
 	s.inspection, s.census, s.history = c.Inspection, c.Census, metrics.NewHistory(exchanges.Metrics(), observes)
 	s.price = s.meter.Price
 	s.door = exchange.Door{Errors: errorTable, Refuse: s.refuse, Exposed: corsResponseHeaders}
-	if s.olderNodes == nil {
-		s.olderNodes = func() bool { return false }
-	}
 	if s.keys == nil {
 		s.faucet = c.Faucet
 		if s.faults, err = newFaults(c.FaultSeed, c.Faults); err != nil {

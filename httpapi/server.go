@@ -38,10 +38,7 @@ type Config struct {
 	// PublicCacheControl is the Cache-Control for blobs that everybody may read, if their writer
 	// has stated none; "": no-cache. It must be valid by CheckCacheControl.
 	PublicCacheControl string
-	// OlderNodes reports whether a node runs that does not know the metadata of blobs. While there
-	// is one, metadata is refused. nil: there is none.
-	OlderNodes func() bool
-	Payment    wire.Payment // reported by /v1/info
+	Payment            wire.Payment // reported by /v1/info
 
 	// Faucet is set if a local instance opens channels for everyone, with money that is worth
 	// nothing.
@@ -83,8 +80,7 @@ type Server struct {
 	meter              *metering.Meter
 	price              func() int64 // a chunkset's
 	reads              access.Reads
-	publicCacheControl string // "": no-cache
-	olderNodes         func() bool
+	publicCacheControl string                // "": no-cache
 	keys               *access.Authenticator // nil: local instance
 	faults             *faults.Set           // nil if hosted
 	faucet             bool

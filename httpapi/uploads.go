@@ -51,9 +51,7 @@ func (s *Server) beginUpload(x *call) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", exchange.ErrParameter, err)
 	}
-	if begin.Metadata, err = s.admitMetadata(metadata); err != nil {
-		return err
-	}
+	begin.Metadata = string(metadata)
 	switch in.IfNoneMatch {
 	case "":
 	case "*":

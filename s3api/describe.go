@@ -35,9 +35,7 @@ func (s *Server) describe(h http.Header) (d described, err error) {
 	if err != nil {
 		return d, err
 	}
-	if d.metadata, err = s.tagged(metadata, tags); err != nil {
-		return d, err
-	}
+	d.metadata = withTags(metadata, tags)
 	d.expires, err = s.expiry(h.Get(fieldExpiration))
 	return d, err
 }

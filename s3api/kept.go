@@ -33,11 +33,10 @@ func checksumOf(b *metastore.Blob) (checksums.Algorithm, string) {
 	return checksums.CRC64NVME, crc64Text(b.CRC64)
 }
 
-// keeping returns a blob's metadata with the checksum that it keeps. Nodes of earlier versions send
-// properties as header fields, so while one runs nothing is kept.
-func (s *Server) keeping(metadata string, a checksums.Algorithm, text string) string {
+// keeping returns a blob's metadata with the checksum that it keeps.
+func keeping(metadata string, a checksums.Algorithm, text string) string {
 	m := headers.Metadata(metadata).WithProperty(fieldUploadChecksum, "")
-	if a != "" && a != checksums.CRC64NVME && !s.olderNodes() {
+	if a != "" && a != checksums.CRC64NVME {
 		m = m.WithProperty(fieldOf(a), text)
 	}
 	return string(m)

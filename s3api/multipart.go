@@ -52,9 +52,6 @@ func (s *Server) createUpload(x *call) error {
 	if algorithm != "" {
 		d.metadata = string(headers.Metadata(d.metadata).WithProperty(fieldUploadChecksum, string(algorithm)+" "+string(kind)))
 	}
-	if s.olderNodes() {
-		return exchange.ErrOlderNodes
-	}
 	if _, err := x.readDocument(wire.MaxJSONBody); err != nil {
 		return err
 	}
@@ -274,7 +271,7 @@ func (s *Server) completeUpload(x *call) error {
 			return "", err
 		}
 		algorithm, sum, err := finalChecksum(stored, final, &u)
-		metadata = s.keeping(u.Metadata, algorithm, sum)
+		metadata = keeping(u.Metadata, algorithm, sum)
 		return metadata, err
 	}
 	precondition, err := s.writeConditions(destinationConditions(x.header))

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"sluice/internal/testenv"
@@ -202,19 +201,6 @@ func TestPartsAreComparedWithTheirChecksums(t *testing.T) {
 	}
 	s.refused(t, 400, "InvalidPart", "POST", "/bucket/a?uploadId="+id, complete(crc64Text(crcOf("y"))))
 	s.want(t, 200, "POST", "/bucket/a?uploadId="+id, complete(crc64Text(crcOf("x"))))
-}
-
-// TestUnevenPartsBesideOlderNodes: while a node runs that would read them wrongly, uploads are
-// refused for now, and objects of one request are stored.
-func TestUnevenPartsBesideOlderNodes(t *testing.T) {
-	var older atomic.Bool
-	older.Store(true)
-	s := start(t, setup{config: func(c *Config) { c.OlderNodes = older.Load }})
-	res := s.refused(t, 503, "ServiceUnavailable", "POST", "/bucket/a?uploads", "")
-	testenv.Equal(t, res.Header.Get("Retry-After"), "10", "when to try again")
-	s.want(t, 200, "PUT", "/bucket/a", "x")
-	older.Store(false)
-	s.begin(t, "/bucket/a")
 }
 
 // TestEmptyPart: clients that do not know an object's size send an empty one as an empty part.

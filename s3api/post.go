@@ -58,12 +58,10 @@ func (s *Server) postObject(x *call) error {
 			return fieldError(fieldTagging, "is stated twice, also as tagging")
 		}
 		tags, err := documentTags([]byte(upload.Tagging), mostTags)
-		if err == nil {
-			d.metadata, err = s.tagged(headers.Metadata(d.metadata), tags)
-		}
 		if err != nil {
 			return err
 		}
+		d.metadata = withTags(headers.Metadata(d.metadata), tags)
 	}
 	stated, err := checksums.Parse(header)
 	if err != nil {

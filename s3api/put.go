@@ -45,7 +45,7 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 	if err := s.ensureBucket(x); err != nil {
 		return metastore.Blob{}, err
 	}
-	keep := func(v checksums.Value) string { return s.keeping(d.metadata, v.Algorithm, v.String()) }
+	keep := func(v checksums.Value) string { return keeping(d.metadata, v.Algorithm, v.String()) }
 	a := b.stated.Algorithm()
 	body, err := x.store(b, key, keep(checksums.Value{Algorithm: a, Sum: make([]byte, a.Size())}))
 	if err != nil {

@@ -28,10 +28,7 @@ type Config struct {
 	// UnsignedPayload accepts a body that the request's signature does not cover from everywhere,
 	// and not only over TLS and from this machine.
 	UnsignedPayload bool
-	// OlderNodes reports whether a node of an earlier version runs, which knows neither blobs'
-	// metadata nor uneven parts. What needs them is then refused. nil: there is none.
-	OlderNodes func() bool
-	Aliases    *blob.Aliases // of buckets; nil: there are none
+	Aliases         *blob.Aliases // of buckets; nil: there are none
 	// Encrypted declares that the stores encrypt all bytes at rest. Clients may then ask for it.
 	Encrypted bool
 }
@@ -40,15 +37,14 @@ type Config struct {
 type Server struct {
 	*exchange.Service
 
-	blobs      *blob.Service
-	keys       *access.Authenticator
-	reads      access.Reads
-	hosts      hosts
-	unsigned   bool
-	olderNodes func() bool
-	aliases    *blob.Aliases // nil: there are none
-	encrypted  bool
-	door       exchange.Door
+	blobs     *blob.Service
+	keys      *access.Authenticator
+	reads     access.Reads
+	hosts     hosts
+	unsigned  bool
+	aliases   *blob.Aliases // nil: there are none
+	encrypted bool
+	door      exchange.Door
 
 	seenMu sync.Mutex
 	seen   map[string]bool // accounts with buckets
@@ -58,12 +54,9 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, hosts: newHosts(c.Domains, c.Host, c.Keys == nil), unsigned: c.UnsignedPayload,
-		olderNodes: c.OlderNodes, aliases: c.Aliases, encrypted: c.Encrypted, seen: map[string]bool{},
+		aliases: c.Aliases, encrypted: c.Encrypted, seen: map[string]bool{},
 	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
-	if s.olderNodes == nil {
-		s.olderNodes = func() bool { return false }
-	}
 	return s
 }
 

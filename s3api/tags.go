@@ -62,13 +62,9 @@ func tagError(reason string) error {
 	return refuseWith("InvalidTag", wire.CodeBadParameter, "%s", reason)
 }
 
-// tagged returns metadata with these tags instead of its own, as it is stored, or
-// exchange.ErrOlderNodes.
-func (s *Server) tagged(m headers.Metadata, tags string) (string, error) {
-	if m = m.WithProperty(fieldTagging, tags); m != "" && s.olderNodes() {
-		return "", exchange.ErrOlderNodes
-	}
-	return string(m), nil
+// withTags returns metadata with these tags instead of its own, as it is stored.
+func withTags(m headers.Metadata, tags string) string {
+	return string(m.WithProperty(fieldTagging, tags))
 }
 
 // tagsOf returns a blob's tags.
@@ -161,10 +157,10 @@ func (s *Server) tag(x *call, tags string) error {
 		}
 	}
 	o := blob.CopyOptions{From: name, To: name, KeepDate: true, Owner: x.Owner(), Permit: x.Recheck}
-	o.Restate = func(source metastore.Blob, copied *metastore.Blob) (err error) {
+	o.Restate = func(source metastore.Blob, copied *metastore.Blob) error {
 		copied.Expires = source.Expires
-		copied.Metadata, err = s.tagged(headers.Metadata(source.Metadata), tags)
-		return err
+		copied.Metadata = withTags(headers.Metadata(source.Metadata), tags)
+		return nil
 	}
 	_, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
 		if source.Owner == o.Owner {

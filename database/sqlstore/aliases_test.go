@@ -16,7 +16,7 @@ func TestAliasesAreBounded(t *testing.T) {
 			for i := range 1000 {
 				rows += fmt.Sprintf(", (CAST('%d' AS BLOB), CAST('x' AS BLOB))", first+i)
 			}
-			executeOlder(t, s, "INSERT INTO aliases (name, account) VALUES "+rows[2:])
+			executeBoth(t, s, "INSERT INTO aliases (name, account) VALUES "+rows[2:])
 		}
 		one := metastore.Alias{Name: "more", Account: "x"}
 		testenv.Is(t, s.SetAlias(t.Context(), one), metastore.ErrTooManyAliases, "one alias more")

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -214,32 +213,4 @@ func TestOnePaymentSellsOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("a payment sold twice")
 	}
-}
-
-// TestMigratesPayments opens a database of version 1 that has a session and a channel.
-func TestMigratesPayments(t *testing.T) {
-	now := engine.Truncate(time.Now())
-	expires := now.Add(time.Hour)
-	s := openAt(t, olderSQLite(t, 1, fmt.Sprintf(`
-		INSERT INTO sessions VALUES (CAST('session' AS BLOB), x'', 10, 7, %[1]d, %[2]d);
-		INSERT INTO channels VALUES (CAST('channel' AS BLOB), 5, x'', x'72', x'61', 100, %[1]d, %[2]d);`, now.UnixMicro(), expires.UnixMicro())), Options{})
-	session, err := s.Session(t.Context(), "session")
-	if want := (ledger.Session{ID: "session", Total: 10, Left: 7, Used: 3, Created: now, Expires: expires}); err != nil || session != want {
-		t.Errorf("session %+v, %v; want %+v", session, err, want)
-	}
-	buy := ledger.Purchase{
-		Offer: ledger.Offer{Payment: ledger.Payment{
-			Sender: "s", Receiver: "r", Asset: "a", PaymentChannelID: 5, Amount: 10,
-			Proof: []byte("proof"), Expires: expires,
-		}, Policy: ledger.Policy{UnsettledLimit: 100}},
-		Price: 3, Refill: true, Session: ledger.Session{ID: "session"},
-	}
-	if session, err = s.Buy(t.Context(), buy, nil); err != nil || session.Left != 10 || session.Total != 13 {
-		t.Errorf("refilled session %+v, %v", session, err)
-	}
-	channel, err := s.Channel(t.Context(), "channel")
-	if err != nil || channel.Sender != "s" || channel.Credit != 1 || channel.Deposit != 100 {
-		t.Errorf("channel %+v, %v", channel, err)
-	}
-	audited(t, s)
 }

@@ -9,14 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"sluice/access/keys"
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/testclock"
 	"sluice/internal/testenv"
 	"sluice/ledger"
-	"sluice/metastore"
 )
 
 // TestFoldedSalesTakeNoRows counts the rows of a channel that sells, and has its settlements
@@ -184,99 +182,4 @@ func purgesByIndex(t *testing.T, s *Store, statements *[]statement, plan func(st
 			t.Errorf("this reads a whole table:\n%s\n%s", one.text, text)
 		}
 	}
-}
-
-// TestMigratesSales opens databases from the version before sales had ids, on both engines: all
-// rows are kept except bookings that newer ones include, and sales to purged sessions can be
-// folded.
-func TestMigratesSales(t *testing.T) {
-	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
-	rows := `
-		INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires, accepted, sequence, proof, credit, settled)
-			VALUES (` + b("c") + `, 1, ` + b("s") + `, ` + b("r") + `, ` + b("a") + `, 100, 1, 4000000000000000, 60, 4, ` + b("p") + `, 2, 60);
-		INSERT INTO sessions (id, user_identity, total, remaining, created, expires, channel, used)
-			VALUES (` + b("bought") + `, ` + b("") + `, 10, 10, 1, 4000000000000000, ` + b("c") + `, 0);
-		INSERT INTO sales (channel, sequence, session, count, price, at, charge) VALUES
-			(` + b("c") + `, 1, ` + b("bought") + `, 10, 2, 1, NULL), (` + b("c") + `, 2, ` + b("forgotten") + `, 10, 2, 1, NULL),
-			(` + b("c") + `, 4, NULL, 10, 2, 1, ` + b("charge") + `), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL), (` + b("c") + `, NULL, NULL, -1, 1, 1, NULL);
-		INSERT INTO ledger (channel, sequence, amount, at) VALUES (` + b("c") + `, 1, 20, 1), (` + b("c") + `, 2, 40, 1), (` + b("c") + `, 4, 60, 1);`
-	onOlder(t, 8, rows, func(t *testing.T, s *Store) {
-		look := func(sales, folded int64) {
-			t.Helper()
-			holds(t, s, sales, `SELECT COUNT(*) FROM sales`)
-			holds(t, s, folded, `SELECT folded FROM channels`)
-			audited(t, s)
-		}
-		look(5, 0)
-		holds(t, s, 60, `SELECT CAST(SUM(amount) AS BIGINT) FROM ledger`)
-		testenv.Must(s.Purge(t.Context(), 100))(t)
-		look(1, 38)
-	})
-}
-
-// TestMigratesUsage: after the migration, usage is computed from the stored rows, regardless
-// of its earlier values.
-func TestMigratesUsage(t *testing.T) {
-	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
-	blob := func(head, tail, owner string, size int) string {
-		return fmt.Sprintf(`
-			INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified, owner)
-			VALUES (%s, %s, %s, %s, %s, %d, 0, 0, %s, 1, %s);`, b("a"), b(head), b(tail), b(tail), b("c"+head), size, b(""), owner)
-	}
-	upload := func(id, owner string, state, bytes int) string {
-		content := b(fmt.Sprintf("%-16s", id))
-		return fmt.Sprintf(`
-			INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64, owner)
-			VALUES (%s, %s, %s, %s, 5, %s, 0, %d, %d, 0, 4000000000000000, 4000000000000000, 0, 0, %s);
-			INSERT INTO parts (content, idx, size, crc64) VALUES (%s, 0, %d, 0), (%s, 1, 1, 0);`,
-			b(id), b("a"), b("name of "+id), content, b(""), state, bytes, owner, content, bytes-1, content)
-	}
-	rows := blob("one", "", b("x"), 10) + blob(strings.Repeat("n", 2000), "tail", b("x"), 0) + blob("other", "", b("y"), 7) + blob("nobody", "", "NULL", 9) +
-		upload("open", b("x"), 0, 6) + upload("committed", b("x"), 1, 50) + upload("without an owner", "NULL", 0, 3) + `
-		INSERT INTO usage (owner, id, bytes, uploads) VALUES (` + b("x") + `, ` + b("1") + `, 500, 5), (` + b("gone") + `, ` + b("1") + `, 0, 0);
-		INSERT INTO usage_sums (owner, bytes, uploads) VALUES (` + b("x") + `, 7, 7);`
-	onOlder(t, 9, rows, func(t *testing.T, s *Store) {
-		want := metastore.Used{Bytes: 16, Uploads: 1, Objects: 4, Names: 3 + 2004 + 12}
-		testenv.Equal(t, usageIsExact(t, s, "x"), want, "the usage of x")
-		usageIsExact(t, s, "y")
-		holds(t, s, 2, `SELECT COUNT(*) FROM usage_sums`)
-		testenv.Equal(t, testenv.Must(s.Upload(t.Context(), "open"))(t).Parts, 2, "the upload")
-		testenv.Check(t, testenv.Error(s.AbortUpload(t.Context(), "open")))
-		usageIsExact(t, s, "x")
-	})
-}
-
-// TestMigratesChannels: an older database's channels count towards no owner, owners' usage is
-// unchanged, and channels opened later count.
-func TestMigratesChannels(t *testing.T) {
-	b := func(text string) string { return `CAST('` + text + `' AS BLOB)` }
-	rows := `
-		INSERT INTO channels (id, payment_channel_id, sender, receiver, asset, deposit, created, expires)
-			VALUES (` + b("c") + `, 1, ` + b("s") + `, ` + b("r") + `, ` + b("a") + `, 100, 1, 4000000000000000);
-		INSERT INTO key_groups (name, requests_per_second, bytes_in_per_second, bytes_out_per_second, concurrent_requests, stored_bytes, stored_objects, open_uploads)
-			VALUES (` + b("x") + `, 1, 2, 3, 4, 5, 6, 7);
-		INSERT INTO usage (owner, id, bytes, uploads, objects, names) VALUES (` + b("x") + `, ` + b("1") + `, 1, 2, 3, 4);
-		INSERT INTO usage_sums (owner, bytes, uploads, objects, names) VALUES (` + b("x") + `, 10, 20, 30, 40);`
-	onOlder(t, 10, rows, func(t *testing.T, s *Store) {
-		c, err := s.Channel(t.Context(), "c")
-		if err != nil || c.Owner != "" || c.Deposit != 100 {
-			t.Errorf("the channel is %+v, %v", c, err)
-		}
-		uses := func(channels int64) {
-			t.Helper()
-			used, err := s.Usage(t.Context(), "x")
-			if want := (metastore.Used{Bytes: 11, Uploads: 22, Objects: 33, Names: 44, Channels: channels}); err != nil || used != want {
-				t.Errorf("x uses %+v, %v; want %+v", used, err, want)
-			}
-		}
-		uses(0)
-		k, err := s.CreateKey(t.Context(), keys.Key{ID: "k", Group: "x"})
-		if want := (keys.Limits{RequestsPerSecond: 1, BytesInPerSecond: 2, BytesOutPerSecond: 3, ConcurrentRequests: 4, StoredBytes: 5, StoredObjects: 6, OpenUploads: 7}); err != nil || k.Limits != want {
-			t.Errorf("the limits are %+v, %v; want %+v", k.Limits, err, want)
-		}
-		testenv.Check(t, testenv.Error(s.OpenChannel(t.Context(), ledger.Channel{ID: "d", PaymentChannelID: 2, Owner: "x", Expires: s.Now().Add(time.Hour)}, nil)))
-		uses(1)
-		testenv.Check(t, testenv.Error(s.Purge(t.Context(), 100)))
-		uses(1)
-	})
 }

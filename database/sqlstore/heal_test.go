@@ -45,7 +45,7 @@ func TestHealBodyThatIsMissing(t *testing.T) {
 		onBoth(t, func(t *testing.T, s *Store) {
 			putFor(t, s, "", "inline", "abc")
 			b := testenv.Must(s.Blob(t.Context(), "a", "inline"))(t)
-			executeOlder(t, s, c.statement)
+			executeBoth(t, s, c.statement)
 			damaged := testenv.Must(s.Extents(t.Context(), b.Content, metastore.Position{}, 1))(t)[0].Body
 			testenv.Equal(t, string(damaged), c.found, "body after %s", c.statement)
 			d := metastore.Damage{ExtentID: metastore.ExtentID{Content: b.Content}, Size: 3, Bad: 1}

@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"sluice/database/sqlstore/internal/engine"
@@ -89,8 +86,8 @@ func execute(tb testing.TB, s *Store, query string, in ...any) {
 	testenv.OK(tb, s.db.Write(tb.Context(), func(t *engine.Tx) error { return t.Change(query, in...) }))
 }
 
-// executeOlder does it with a statement of an earlier version, in SQLite's dialect.
-func executeOlder(tb testing.TB, s *Store, statement string) {
+// executeBoth is execute for a statement in SQLite's dialect, on either engine.
+func executeBoth(tb testing.TB, s *Store, statement string) {
 	tb.Helper()
 	if s.db.ListsInside() { // on PostgreSQL
 		statement = forPostgres(statement)
@@ -129,53 +126,6 @@ func onBoth(t *testing.T, test func(*testing.T, *Store)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, databasePath(t), Options{})) })
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, openAtPostgres(t)) })
-}
-
-// olderSchema returns the statements that create an earlier version's schema. kind is the engine's
-// migrations folder.
-func olderSchema(tb testing.TB, kind string, version int) string {
-	tb.Helper()
-	files, err := filepath.Glob(filepath.Join("internal", "engine", "migrations", kind, "*.sql"))
-	if err != nil || len(files) < version {
-		tb.Fatalf("%d migrations, %v", len(files), err)
-	}
-	var script strings.Builder
-	script.WriteString("BEGIN; CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);\n")
-	for i, file := range files[:version] {
-		text := testenv.Must(os.ReadFile(file))(tb)
-		fmt.Fprintf(&script, "%s\nINSERT INTO schema_version (version) VALUES (%d);\n", text, i+1)
-	}
-	return script.String() + "COMMIT;"
-}
-
-// olderSQLite creates an earlier version's database with these rows.
-func olderSQLite(tb testing.TB, version int, rows string) (path string) {
-	tb.Helper()
-	path = databasePath(tb)
-	db := testenv.Must(sql.Open("sqlite", "file:"+path))(tb)
-	_, err := db.ExecContext(tb.Context(), olderSchema(tb, "sqlite", version)+rows)
-	testenv.OK(tb, errors.Join(err, db.Close()))
-	return path
-}
-
-// olderPostgres does the same on PostgreSQL, with rows for SQLite, and returns a connection too.
-func olderPostgres(tb testing.TB, version int, rows string) (dsn string, conn *pgx.Conn) {
-	tb.Helper()
-	dsn = testenv.Postgres(tb)
-	conn = enginetest.Connect(tb, dsn)
-	testenv.Must(conn.Exec(tb.Context(), olderSchema(tb, "postgres", version)+forPostgres(rows)))(tb)
-	return dsn, conn
-}
-
-// onOlder runs a test on stores of both engines, each opened on an older version's database with
-// these rows.
-func onOlder(t *testing.T, version int, rows string, test func(*testing.T, *Store)) {
-	t.Helper()
-	t.Run("SQLite", func(t *testing.T) { test(t, openAt(t, olderSQLite(t, version, rows), Options{})) })
-	t.Run("PostgreSQL", func(t *testing.T) {
-		dsn, _ := olderPostgres(t, version, rows)
-		test(t, openNode(t, dsn))
-	})
 }
 
 // forPostgres converts a test's SQL from SQLite's dialect to PostgreSQL's.

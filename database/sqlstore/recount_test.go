@@ -81,7 +81,7 @@ func TestRecounts(t *testing.T) {
 		before := sums(t, s)
 		for _, c := range damages {
 			for one := range strings.SplitSeq(c.damage, ";") {
-				executeOlder(t, s, one)
+				executeBoth(t, s, one)
 			}
 			said, err := recounted(t.Context(), s)
 			testenv.OK(t, err)
@@ -197,7 +197,7 @@ func TestRecountsBesideWriters(t *testing.T) {
 				`UPDATE account_sums SET blobs = blobs + 1, bytes = bytes + 7`, `UPDATE uploads SET bytes = bytes + 1 WHERE state = 0`,
 				`INSERT INTO usage_sums (owner, bytes, uploads) VALUES (CAST('x' AS BLOB), 3, 0) ON CONFLICT (owner) DO UPDATE SET bytes = usage_sums.bytes + 3`,
 			} {
-				executeOlder(t, s, damage)
+				executeBoth(t, s, damage)
 			}
 			said, err := recounted(t.Context(), s)
 			if corrected += len(said); err != nil {

@@ -30,11 +30,6 @@ type Options struct {
 	// Version is the schema's number that the database must have or get; 0: this program's. Of a
 	// store with an older one only what Load needs may be used, properties, leases and keys.
 	Version int
-	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
-	// older nodes are connected that cannot work on the new schema (database.OldestSchema). Its
-	// argument is an error that names them. The opening fails if it returns an error. If it is nil,
-	// the opening fails with the argument that it would get.
-	AwaitOlderNodes func(reason error) error
 	// BlobCache bounds, in bytes, a cache for blobs that are read often, with their inline bodies;
 	// 0: no cache. It is for SQLite only, and requires that no other Store, in this process or
 	// another, changes blobs while this one is open.
@@ -148,9 +143,8 @@ func OpenSQLite(path string, opt Options) (*Store, error) {
 
 // OpenPostgres opens dsn's database (a URL, or a list of keyword=value as in libpq), and changes
 // its schema (the first one of search_path) as opt.Schema says. Any number of nodes may open it
-// concurrently; one of them migrates. While nodes run that cannot work on the new schema, it waits
-// as opt.AwaitOlderNodes says. It returns database.ErrNewer if a newer program version wrote the
-// database. A database that it refuses is not changed. ctx bounds the opening.
+// concurrently; one of them migrates. It returns database.ErrNewer if a newer program version wrote
+// the database. A database that it refuses is not changed. ctx bounds the opening.
 //
 // The server must be PostgreSQL 13 or newer, with fsync on, and synchronous_commit on or
 // remote_apply for the user. Each connection is checked for that, and keeps its own setting if the
@@ -175,8 +169,7 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 }
 
 func (o Options) engine(rows engine.RowWatcher) engine.Options {
-	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Beside: o.Beside, Schema: o.Schema, Version: o.Version,
-		AwaitOlderNodes: o.AwaitOlderNodes, Rows: rows}
+	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Beside: o.Beside, Schema: o.Schema, Version: o.Version, Rows: rows}
 }
 
 // Stats are the figures of a Store since it was opened. Each is exact, but together they are not a

@@ -14,9 +14,6 @@ import (
 	"sluice/metastore"
 )
 
-// startsVersion is the schema version before parts could be uneven.
-const startsVersion = 19
-
 // putParts begins an upload for owner x, and stores an object as a part for each size. first is the
 // first part's number.
 func putParts(t *testing.T, s *Store, id string, partSize int64, first int, sizes ...int64) (metastore.Upload, []metastore.Part) {
@@ -128,7 +125,7 @@ func TestTenThousandParts(t *testing.T) {
 			INSERT INTO extents (content, part, off, size, blocks, object) SELECT content, idx, 0, size, CAST('' AS BLOB), CAST(CAST(idx AS TEXT) AS BLOB) FROM parts;
 			UPDATE uploads SET parts = 20000, bytes = (SELECT CAST(SUM(size) AS BIGINT) FROM parts)`, "\n", " ")
 		for _, one := range strings.Split(rows, ";") {
-			executeOlder(t, s, one)
+			executeBoth(t, s, one)
 		}
 		u = testenv.Must(s.Upload(t.Context(), u.ID))(t)
 		var chosen []metastore.Part
@@ -169,101 +166,4 @@ func TestTenThousandParts(t *testing.T) {
 		}
 		holds(t, s, 0, `SELECT COUNT(*) FROM starts`)
 	})
-}
-
-// TestMigratesParts completes an upload that the version before has begun, and lists its parts,
-// which have no times.
-func TestMigratesParts(t *testing.T) {
-	now := time.Now().UnixMicro()
-	rows := fmt.Sprintf(`INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64, parts)
-			VALUES (CAST('old' AS BLOB), CAST('a' AS BLOB), CAST('old' AS BLOB), CAST('0123456789abcdef' AS BLOB), 5, CAST('' AS BLOB), 0, 0, 8, 2, %d, %d, 0, 0, 2);
-		INSERT INTO parts (content, idx, size, crc64) VALUES (CAST('0123456789abcdef' AS BLOB), 0, 5, 1), (CAST('0123456789abcdef' AS BLOB), 1, 3, 2);
-		INSERT INTO extents (content, part, off, size, blocks, object) SELECT content, idx, 0, size, CAST('abcd' AS BLOB), CAST('object' AS BLOB) FROM parts WHERE idx = 0;`, now, now)
-	onOlder(t, startsVersion, rows, func(t *testing.T, s *Store) {
-		u := testenv.Must(s.Upload(t.Context(), "old"))(t)
-		parts := testenv.Must(s.Parts(t.Context(), "old", -1, 10))(t)
-		if len(parts) != 2 || !parts[0].Stored.Equal(u.Created) || !parts[1].Stored.Equal(u.Created) {
-			t.Errorf("the parts are %+v of the upload %+v", parts, u)
-		}
-		testenv.Must(s.CompleteUpload(t.Context(), "old", 2, 8, 1, nil))(t)
-		testenv.Equal(t, testenv.Must(s.Blob(t.Context(), "a", "old"))(t).PartSize, 5, "the blob's PartSize")
-		holds(t, s, 0, `SELECT COUNT(*) FROM starts`)
-	})
-}
-
-// TestOlderNodesRunBesideUnevenParts runs the previous version's statements on contents with uneven
-// parts. Its nodes do not know the table starts.
-func TestOlderNodesRunBesideUnevenParts(t *testing.T) {
-	testenv.Require(t, testenv.PostgreSQL)
-	s := openAtPostgres(t)
-	older := func(statement string) {
-		t.Helper()
-		executeOlder(t, s, statement)
-	}
-	id := func(content metastore.ContentID) string { return fmt.Sprintf(`'\x%x'`, content[:]) }
-
-	// A node copies and moves a blob of several extents: its row has the content and the mark.
-	u, parts := putParts(t, s, "shared", 0, 1, 3, 5)
-	shared := completeUneven(t, s, u, parts...)
-	older(`INSERT INTO shares (content, refs) VALUES (` + id(shared.Content) + `, 2)`)
-	older(`UPDATE blobs SET shared = content WHERE content = ` + id(shared.Content))
-	older(`INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified, shared)
-		SELECT CAST('a' AS BLOB), CAST('copied' AS BLOB), name_hash, name_tail, content, size, crc64, part_size, content_type, modified, shared FROM blobs`)
-	copied := testenv.Must(s.Blob(t.Context(), "a", "copied"))(t)
-	testenv.Equal(t, copied.PartSize, metastore.UnevenParts, "the copy's PartSize")
-	testenv.Equal(t, len(testenv.Must(s.ExtentsAt(t.Context(), copied.Content, 4, 10))(t)), 1, "extents of the copy")
-	audited(t, s)
-	remove(t, s, "copied")
-
-	// A node deletes the last blob, and frees the content as it frees any small one.
-	older(`INSERT INTO garbage (content, since, owner, charge) VALUES (` + id(shared.Content) + `, 1, CAST('x' AS BLOB), 1032)`)
-	older(`INSERT INTO usage (owner, id, bytes, uploads, objects, names, channels, retained) VALUES (CAST('x' AS BLOB), CAST('0123456789abcdef' AS BLOB), -8, 0, -1, -6, 0, 1032)`)
-	older(`DELETE FROM blobs WHERE content = ` + id(shared.Content))
-	audited(t, s)
-	for _, table := range []string{"bodies", "extents", "garbage"} {
-		older(`DELETE FROM ` + table + ` WHERE content IN (` + id(shared.Content) + `)`)
-	}
-	holds(t, s, 0, `SELECT COUNT(*) FROM starts`)
-	usageIsExact(t, s, "x")
-	audited(t, s)
-
-	// A node copies the bytes in a single, inline extent.
-	small := testenv.Must(s.BeginUpload(t.Context(), metastore.Upload{ID: "small", Account: "a", Name: "small", Content: metastore.NewContentID(s.Now())}))(t)
-	p := metastore.Part{Index: 4, Size: 6}
-	inlined := metastore.Extent{Part: 4, Size: 6, Blocks: []uint32{1}, Body: []byte("inline")}
-	testenv.OK(t, s.PutPart(t.Context(), "small", p, []metastore.Extent{inlined}))
-	b := completeUneven(t, s, testenv.Must(s.Upload(t.Context(), small.ID))(t), p)
-	testenv.Equal(t, b.PartSize, metastore.UnevenParts, "the PartSize of part 4 alone")
-	fresh := metastore.NewContentID(s.Now())
-	for _, table := range []string{"extents (content, part, off, size, blocks) SELECT F, part, off, size, blocks FROM extents", "bodies (content, part, off, body) SELECT F, part, off, body FROM bodies"} {
-		older(`INSERT INTO ` + strings.ReplaceAll(table, "F,", "CAST("+id(fresh)+" AS BLOB),") + ` WHERE content = ` + id(b.Content))
-	}
-	older(`INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
-		SELECT CAST('a' AS BLOB), CAST('small copy' AS BLOB), name_hash, name_tail, CAST(` + id(fresh) + ` AS BLOB), size, crc64, part_size, content_type, modified
-		FROM blobs WHERE content = ` + id(b.Content))
-	bytes := testenv.Must(s.Blob(t.Context(), "a", "small copy"))(t)
-	testenv.Equal(t, bytes.PartSize, 0, "the PartSize of copied bytes")
-	for _, off := range []int64{0, 3} { // as the content of one part is read
-		list := testenv.Must(s.Extents(t.Context(), fresh, metastore.Position{Offset: off}, 10))(t)
-		if len(list) != 1 || string(list[0].Body) != "inline" {
-			t.Errorf("at byte %d are the extents %+v", off, list)
-		}
-	}
-	audited(t, s)
-
-	// A node stores a part for an upload with uneven parts, and the one that it can complete.
-	_, _ = putParts(t, s, "open", 0, 0, 3)
-	older(`UPDATE parts SET stored = NULL WHERE content = (SELECT content FROM uploads WHERE id = CAST('open' AS BLOB))`)
-	list := testenv.Must(s.Parts(t.Context(), "open", -1, 10))(t)
-	testenv.Equal(t, list[0].Stored, testenv.Must(s.Upload(t.Context(), "open"))(t).Created, "when the part was stored")
-	older(`INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified, owner)
-		SELECT account, name, CAST('' AS BLOB), CAST('' AS BLOB), content, bytes, 0, part_size, content_type, 1, owner FROM uploads WHERE id = CAST('open' AS BLOB)`)
-	older(`INSERT INTO usage (owner, id, bytes, uploads, objects, names) SELECT owner, content, 0, -1, 0, 0 FROM uploads WHERE id = CAST('open' AS BLOB)`)
-	older(`UPDATE uploads SET state = 1, ended = 1, modified = 1 WHERE id = CAST('open' AS BLOB)`)
-	opened, first, err := s.OpenBlob(t.Context(), "a", "open")
-	testenv.OK(t, err)
-	if opened.PartSize != 0 || len(first) != 1 || first[0].Size != 3 {
-		t.Errorf("the blob %+v begins with %+v", opened, first)
-	}
-	audited(t, s)
 }

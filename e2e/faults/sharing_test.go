@@ -24,7 +24,7 @@ func sharedContents(t *testing.T, count int64, goOn func(kills int) bool) {
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 1<<32))
 	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--garbage-grace", "0s", "--purge-every", "1s"}})
-	sharers := e2e.NewSharers(t, seed, []*e2e.Server{s}, nil)
+	sharers := e2e.NewSharers(t, seed, []*e2e.Server{s})
 	for kills := 0; goOn(kills); kills++ {
 		sharers.RunAndKill(random, count, s, s.Restart)
 	}

@@ -236,7 +236,7 @@ func healsSurviveKills(t *testing.T, more func(rounds int) bool) {
 	c.Options.Flags = append(c.Options.Flags, "--heal-from", fmt.Sprintf("s3://%s/backups?endpoint=http://%s&path-style=on", c.Objects.Bucket, c.Objects.Addr))
 	c.Start(2)
 	k := keep(t, c, 30)
-	sharers := e2e.NewSharers(t, seed, c.Nodes, nil)
+	sharers := e2e.NewSharers(t, seed, c.Nodes)
 	for rounds := 0; more(rounds); rounds++ {
 		damaged := k.damage(random, 10)
 		for range 2 {

@@ -13,13 +13,12 @@ import (
 const (
 	clockKnown    storage.ConditionName = "clock"     // the database's time is known
 	settingsAgree storage.ConditionName = "settings"  // all nodes have the same settings
-	noOlderNode   storage.ConditionName = "versions"  // all nodes can work on the database's schema
 	answersInTime storage.ConditionName = "no_answer" // the stores answer within a second; only in the metrics
 	notDraining   storage.ConditionName = "draining"  // the node does not shut down; only in the metrics
 )
 
 // conditionNames are the names of all conditions.
-var conditionNames = append(slices.Clone(storage.ConditionNames), clockKnown, settingsAgree, noOlderNode, answersInTime, notDraining)
+var conditionNames = append(slices.Clone(storage.ConditionNames), clockKnown, settingsAgree, answersInTime, notDraining)
 
 // ready returns an error that says why nothing can be written now, or nil. It records the
 // conditions that are not met.
@@ -27,9 +26,7 @@ func (n *Node) ready(ctx context.Context) error {
 	conditions := append(slices.Clone(n.stores.Conditions),
 		storage.Condition{Name: clockKnown, Check: func(context.Context) error { return n.stores.Meta.ClockErr() }})
 	if n.members != nil {
-		conditions = append(conditions,
-			storage.Condition{Name: settingsAgree, Check: func(context.Context) error { return n.members.err() }},
-			storage.Condition{Name: noOlderNode, Check: func(context.Context) error { return n.members.olderNode() }})
+		conditions = append(conditions, storage.Condition{Name: settingsAgree, Check: func(context.Context) error { return n.members.err() }})
 	}
 	var errs []error
 	var unmet []storage.ConditionName

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -17,9 +16,7 @@ import (
 
 	"sluice/access/sealed"
 	"sluice/database"
-	"sluice/internal/storage"
 	"sluice/paychan"
-	"sluice/wire"
 )
 
 const (
@@ -38,16 +35,6 @@ type settings map[string]string
 // changed: the price does not affect chunksets already bought.
 const priceFlag = "--chunkset-price"
 
-// schemaSetting is the schema that a node works on. It differs between versions. The first version
-// that publishes settings has the schema settingsSince.
-const (
-	schemaSetting = "schema"
-	settingsSince = 8
-)
-
-// nodeName names a node for operators. It differs between nodes.
-const nodeName = "node"
-
 // settlementSetting is a setting by which all nodes settle on the chain, or none.
 const settlementSetting = "the settlement (--chain-url)"
 
@@ -62,8 +49,6 @@ func (c *Config) settings(channels *paychan.Service, secrets *sealed.Box) settin
 		"--reads":               string(c.Reads),
 		settlementSetting:       c.settlement(),
 		s3SecretKeyFlag:         marksOf(secrets),
-		schemaSetting:           strconv.Itoa(storage.Schema()),
-		nodeName:                c.nodeName(),
 		priceFlag:               strconv.FormatInt(c.ChunksetPrice, 10),
 	}
 }
@@ -77,30 +62,18 @@ func (c *Config) nodeName() string {
 	return fmt.Sprintf("%s (--addr %s)", host, c.Addr)
 }
 
-// schema returns the schema that a node with these settings works on, or the oldest that it may be.
-func (s settings) schema() (int, error) {
-	if text, published := s[schemaSetting]; published {
-		return strconv.Atoi(text)
-	}
-	return settingsSince, nil
-}
-
 // errSettingsDiffer is returned when a running node has other settings.
 var errSettingsDiffer = errors.New("the nodes of a service must agree on their settings")
 
 // compare returns errSettingsDiffer if other, a running node's settings, differ
 // in anything but the price, and calls warn if the price differs. A flag that is in
-// one of them only is ignored: the nodes may have different versions. A version
-// without settlementSetting settles in the ledger.
+// one of them only is ignored: the nodes may have different versions.
 func (s settings) compare(other settings, warn func(flag, own, others string)) error {
 	var errs []error
 	for _, flag := range slices.Sorted(maps.Keys(s)) {
 		theirs, known := other[flag]
-		if !known && flag == settlementSetting {
-			theirs, known = wire.SettlementLedger, true
-		}
 		switch {
-		case !known || theirs == s[flag] || flag == schemaSetting || flag == nodeName:
+		case !known || theirs == s[flag]:
 		case flag == s3SecretKeyFlag && agreeOnMarks(s[flag], theirs):
 		case flag == priceFlag:
 			warn(flag, s[flag], theirs)
@@ -120,7 +93,6 @@ type membership struct {
 	own     settings
 	log     *slog.Logger
 	lastErr atomic.Pointer[error] // nil, or errSettingsDiffer if the latest renewal returned it
-	older   atomic.Pointer[error] // nil, or errOlderNode if one ran at the latest renewal
 }
 
 func newMembership(nodes database.Nodes, own settings, log *slog.Logger) *membership {
@@ -134,9 +106,7 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 	if err != nil {
 		return err
 	}
-	var older error
-	err = m.nodes.Join(ctx, m.id, string(text), settingsTTL, func(others []string) error {
-		older = nil
+	return m.nodes.Join(ctx, m.id, string(text), settingsTTL, func(others []string) error {
 		for _, text := range others {
 			var other settings
 			if err := json.Unmarshal([]byte(text), &other); err != nil {
@@ -145,45 +115,10 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 			if err := m.own.compare(other, warn); err != nil {
 				return err // the other nodes agree with each other
 			}
-			schema, err := other.schema()
-			if err != nil {
-				return fmt.Errorf("the schema of a node that runs: %w", err)
-			}
-			if schema < database.OldestSchema {
-				older = fmt.Errorf("%w: %s: stop it, then this node is ready within %s (of a node that was killed, within %s)",
-					errOlderNode, cmp.Or(other[nodeName], "it does not publish its name"), settingsInterval, settingsTTL+settingsInterval)
-			}
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-	case older == nil:
-		m.older.Store(nil)
-	case m.older.Swap(&older) == nil:
-		m.log.Error("not ready beside an older node", "error", older)
-	}
-	return err
 }
-
-// errOlderNode is returned while a node runs that cannot work on the present schema. It was
-// cut off or suspended while the database was migrated: the migration waits for all others
-// to end, and no other starts on its result.
-var errOlderNode = fmt.Errorf("a node runs on this database that cannot work on its schema, of a version before schema %d", database.OldestSchema)
-
-// olderNode returns errOlderNode with the node and what to do, or nil.
-func (m *membership) olderNode() error {
-	if m == nil {
-		return nil
-	}
-	if older := m.older.Load(); older != nil {
-		return *older
-	}
-	return nil
-}
-
-// olderNodes reports whether olderNode returns an error.
-func (m *membership) olderNodes() bool { return m.olderNode() != nil }
 
 // start joins the first time, and warns if another node has another price.
 func (m *membership) start(ctx context.Context) error {

@@ -152,8 +152,7 @@ func (n *Node) warnOfNetwork(data string) {
 	}
 }
 
-// openStores opens the stores. While it waits for older nodes, or checks the database, it answers
-// that the node is not ready.
+// openStores opens the stores. While it checks the database, it answers that the node is not ready.
 func (n *Node) openStores(ctx context.Context) (err error) {
 	waiting := &unready{config: &n.config, cert: n.cert, log: n.log}
 	opt := n.config.Storage
@@ -163,7 +162,6 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 	}
 	opt.OpenFiles = keptFilesFor(files)
 	opt.Node, opt.Done = n.config.nodeName(), n.done
-	opt.AwaitOlderNodes = func(reason error) error { return waiting.wait(ctx, reason) }
 	opt.Looking = func(now storage.Steps) error { return waiting.look(ctx, now) }
 	opt.Damaged = n.databaseDamaged
 	if n.stores, err = storage.Open(ctx, n.config.Location, opt); err != nil {

@@ -12,14 +12,13 @@ import (
 // newS3 creates S3's interface on the services.
 func (n *Node) newS3() *s3api.Server {
 	return s3api.New(s3api.Config{
-		Exchanges:  n.api.Service,
-		Blobs:      n.blobs,
-		Keys:       n.keys,
-		Reads:      n.config.Reads,
-		Domains:    n.config.S3Domains,
-		Host:       n.externalHost(),
-		OlderNodes: n.members.olderNodes,
-		Aliases:    n.aliases,
+		Exchanges: n.api.Service,
+		Blobs:     n.blobs,
+		Keys:      n.keys,
+		Reads:     n.config.Reads,
+		Domains:   n.config.S3Domains,
+		Host:      n.externalHost(),
+		Aliases:   n.aliases,
 
 		UnsignedPayload: n.config.S3Unsigned,
 		Encrypted:       n.config.S3Encrypted,

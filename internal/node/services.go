@@ -272,7 +272,6 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Returns:            n.returns,
 		Reads:              c.Reads,
 		PublicCacheControl: c.PublicCacheControl,
-		OlderNodes:         n.members.olderNodes,
 		Payment:            n.payment(),
 		Inspection:         n.stores.Meta,
 		Census:             n.census.recent,

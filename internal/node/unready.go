@@ -14,9 +14,8 @@ import (
 // lookLineEvery is the time between two lines about how far a check is.
 const lookLineEvery = 10 * time.Second
 
-// unready answers clients and load balancers that this node is not ready, while it waits for older
-// nodes to end before it can open its stores, and while it checks a database that is not recorded
-// as whole.
+// unready answers clients and load balancers that this node is not ready, while it checks a
+// database that is not recorded as whole.
 type unready struct {
 	config *Config
 	cert   *certificate // nil without TLS
@@ -24,17 +23,7 @@ type unready struct {
 	server *http.Server           // nil before the first answer
 	failed <-chan error           // has the server's error
 	doing  atomic.Pointer[string] // the work that responses name; nil: none
-	reason string                 // for which it waits for older nodes, that was logged last
 	line   time.Time              // of the last line about a check
-}
-
-// wait begins to answer, unless it has begun, and logs a reason that is new.
-func (u *unready) wait(ctx context.Context, reason error) error {
-	if u.reason != reason.Error() {
-		u.reason = reason.Error()
-		u.log.Warn("not ready: the database is migrated, and this node starts, once older nodes have ended", "reason", reason)
-	}
-	return u.answer(ctx)
 }
 
 // look begins to answer, unless it has begun, and logs how far a check is: when it
@@ -77,9 +66,6 @@ func (u *unready) answer(ctx context.Context) error {
 func (u *unready) stop() error {
 	if u.server == nil {
 		return nil
-	}
-	if u.reason != "" {
-		u.log.Info("the older nodes have ended")
 	}
 	return u.server.Close()
 }

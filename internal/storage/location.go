@@ -90,12 +90,9 @@ type Options struct {
 	// refuses writes, or if the check could not be made. It is called at most once, perhaps before
 	// Open returns. nil: nothing is called.
 	Damaged func(error)
-
-	// AwaitOlderNodes is sqlstore.Options.AwaitOlderNodes.
-	AwaitOlderNodes func(reason error) error
 }
 
-// withFunctions returns the options with all functions but Done and AwaitOlderNodes set.
+// withFunctions returns the options with all functions but Done set.
 func (o Options) withFunctions() Options {
 	if o.Looking == nil {
 		o.Looking = func(Steps) error { return nil }

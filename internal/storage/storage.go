@@ -153,7 +153,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 		}
 	}
 	// The folder is locked, and commands that open a database beside its server change no blobs.
-	options := sqlstore.Options{BlobCache: opt.BlobCache, AwaitOlderNodes: opt.AwaitOlderNodes}
+	options := sqlstore.Options{BlobCache: opt.BlobCache}
 	err = s.openMeta(ctx, l, dir, options)
 	if errors.Is(err, database.ErrNoSpace) && s.ballast != nil && s.ballast.Drop() {
 		// The disk is full. Deletes can free space only if the database opens.

@@ -28,11 +28,6 @@ type Options struct {
 	// Version is the schema's number that the database must have or get; 0: this program's. A
 	// database with an older one is only for rows that come from such a database.
 	Version int
-	// AwaitOlderNodes is called before a migration of PostgreSQL, and again every second, while
-	// older nodes are connected that cannot work on the new schema (database.OldestSchema). Its
-	// argument is an error that names them. The opening fails if it returns an error. If it is nil,
-	// the opening fails with the argument that it would get.
-	AwaitOlderNodes func(reason error) error
 	// Beside leaves the log to another process, see sqlstore.Options. SQLite only.
 	Beside bool
 	// Rows receives the keys of all rows that each commit changes. It may be nil. SQLite only.

@@ -89,9 +89,6 @@ func migrationsTo(dir string, version int) ([]migration, error) {
 // migrator is a connection that can change the schema.
 type migrator interface {
 	runner
-	// admitMigration returns an error if the database, which has this schema, must not be migrated
-	// now.
-	admitMigration(have int64) error
 	// script runs a migration's statements.
 	script(text string) error
 }
@@ -110,11 +107,6 @@ func migrate(c migrator, list []migration) error {
 	}
 	if v := (versions{have, int64(len(list))}); v.from > v.to {
 		return v.refused()
-	}
-	if have < int64(len(list)) {
-		if err := c.admitMigration(have); err != nil {
-			return err
-		}
 	}
 	for _, m := range list[have:] {
 		if err := c.script(m.text); err != nil {

@@ -164,7 +164,7 @@ func TestPostgresHungPrimary(t *testing.T) {
 	watch := connectTo(t, r.primary.DSN())
 	// It does not notice that a connection was closed while a COMMIT on it waits for a standby.
 	eventually(t, "the old primary has no session with the node", func() bool {
-		return sessionsOf(t, watch, defaultApplication, "wait_event IS DISTINCT FROM 'SyncRep'") == 0
+		return sessionsOf(t, watch, "sluice", "wait_event IS DISTINCT FROM 'SyncRep'") == 0
 	})
 	node.pool.Reset()
 	check("the old primary is back")

@@ -71,7 +71,6 @@ func newHosts(all *sessions, config *pgconn.Config) *hosts {
 	for _, h := range w.list {
 		h.config = config.Copy()
 		leadTo(h.config, h.targets)
-		// Sessions with a node's name must have a mark; see sessionMark.
 		h.config.RuntimeParams["application_name"] += " watch"
 		h.config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 			return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}

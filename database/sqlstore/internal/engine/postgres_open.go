@@ -29,7 +29,7 @@ const (
 
 // postgresSettings are the settings of every connection, unless the DSN sets them.
 var postgresSettings = map[string]string{
-	"application_name": defaultApplication,
+	"application_name": "sluice",
 	// Every query has an index. A scan, even if the table is small, would read unrelated rows and
 	// conflict with their writers. The cost that the planner assigns to a forbidden scan would
 	// start its compiler.
@@ -160,16 +160,14 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// checkPostgres refuses a server that could lose acknowledged commits in a crash, fixes
-// synchronous_commit for the connection, and takes the lock of sessionMark, which shows this
-// program's schema.
+// checkPostgres refuses a server that could lose acknowledged commits in a crash, and fixes
+// synchronous_commit for the connection.
 func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 	var fsync, commit string
 	var version int
 	err := c.QueryRow(ctx, `SELECT current_setting('fsync'),
 		set_config('synchronous_commit', current_setting('synchronous_commit'), false),
-		CAST(current_setting('server_version_num') AS INTEGER),
-		pg_try_advisory_lock_shared($1, $2)`, int32(sessionMark), int32(Schema())).Scan(&fsync, &commit, &version, nil)
+		CAST(current_setting('server_version_num') AS INTEGER)`).Scan(&fsync, &commit, &version)
 	switch {
 	case err != nil:
 		return err
@@ -182,9 +180,6 @@ func checkPostgres(ctx context.Context, c *pgx.Conn) error {
 	}
 	return nil
 }
-
-// awaitEvery is how often a node that waits for older nodes looks whether they have ended.
-const awaitEvery = time.Second
 
 // postgresVersionTables counts the tables with the name schema_version.
 const postgresVersionTables = `SELECT COUNT(*) FROM information_schema.tables
@@ -206,24 +201,11 @@ func (p *postgresEngine) prepare(ctx context.Context, opt Options) error {
 		p.versions, err = checkVersion(c, list, opt.Schema, postgresVersionTables)
 		return err
 	}
-	for {
-		err := p.migrate(ctx, c, list, opt.Schema)
-		if !errors.Is(err, errOlderNodes) || opt.AwaitOlderNodes == nil {
-			return err
-		}
-		if err := opt.AwaitOlderNodes(err); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(awaitEvery):
-		}
-	}
+	return p.migrate(ctx, c, list, opt.Schema)
 }
 
 // migrate checks the schema and applies the migrations in a transaction. If it fails, the
-// transaction may be open unless the error is errOlderNodes.
+// transaction may be open.
 func (p *postgresEngine) migrate(ctx context.Context, c *postgresConn, list []migration, change SchemaChange) (err error) {
 	// A migration may take longer than other transactions wait for a lock.
 	for _, query := range []string{"BEGIN; SET LOCAL lock_timeout = 0", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock)} {
@@ -235,9 +217,6 @@ func (p *postgresEngine) migrate(ctx context.Context, c *postgresConn, list []mi
 		return err
 	}
 	if err := migrate(c, list); err != nil {
-		if errors.Is(err, errOlderNodes) {
-			c.rollback()
-		}
 		return err
 	}
 	committing, cancel := context.WithCancel(p.commits)

@@ -119,9 +119,6 @@ func (c *sqliteConn) rollback() error {
 	return err
 }
 
-// admitMigration implements migrator. A second server cannot open the database.
-func (c *sqliteConn) admitMigration(int64) error { return nil }
-
 // script runs a text's statements without caching them.
 func (c *sqliteConn) script(text string) (err error) {
 	s, err := c.driver.Prepare(text)
