@@ -38,12 +38,6 @@ http {
 }
 `
 
-// DocumentedBlock is BlockOf for docs/operations.md.
-func DocumentedBlock(t testing.TB, language, containing string, replaced [][2]string) string {
-	t.Helper()
-	return BlockOf(t, "docs/operations.md", language, containing, replaced)
-}
-
 // BlockOf returns the first block of a document in this language that contains a text, with some of
 // its lines replaced. Each replaced text must occur exactly once.
 func BlockOf(t testing.TB, name, language, containing string, replaced [][2]string) string {

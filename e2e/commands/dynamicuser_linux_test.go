@@ -35,7 +35,7 @@ func TestKeyCommandUnderDynamicUser(t *testing.T) {
 	testenv.OK(t, err)
 	as := []string{"setpriv", "--reuid", strconv.Itoa(user), "--regid", strconv.Itoa(user), "--clear-groups"}
 	serve := append(as, program, "serve", "--addr", "127.0.0.1:0", "--data", data)
-	command := e2e.DocumentedBlock(t, "sh", "--data /var/lib/private/sluice", [][2]string{
+	command := e2e.BlockOf(t, "docs/operations.md", "sh", "--data /var/lib/private/sluice", [][2]string{
 		{"--data /var/lib/private/sluice ", "--data " + data + " "}, {"sluice key create", program + " key create"},
 	})
 	makeKey := func() {

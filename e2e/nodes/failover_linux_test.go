@@ -142,7 +142,7 @@ func (r *replicas) behindHAProxy() (dsn string) {
 		replaced = append(replaced, [2]string{fmt.Sprintf("10.0.0.%d:5432", 11+i), fmt.Sprintf("%s:5432 addr 127.0.0.1 port %s", m.Address, port)})
 	}
 	config := filepath.Join(r.TempDir(), "haproxy.cfg")
-	testenv.OK(r, os.WriteFile(config, []byte(e2e.DocumentedBlock(r, "haproxy", "listen postgresql", replaced)), 0o600))
+	testenv.OK(r, os.WriteFile(config, []byte(e2e.Deployed(r, "haproxy-postgres.cfg", replaced)), 0o600))
 	host, port, err := net.SplitHostPort(listener.Addr().String())
 	testenv.OK(r, err)
 	e2e.StartProxy(r, exec.Command(program, "-db", "-f", config), listener)

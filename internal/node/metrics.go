@@ -28,7 +28,7 @@ import (
 
 // This file decides which metrics a node has. A new group of metrics is a function register...,
 // which is called by registerMetrics and by DescribeMetrics. Its descriptions appear in
-// docs/operations.md.
+// docs/metrics.md.
 
 // registerMetrics registers the node's metrics.
 func (n *Node) registerMetrics() {
