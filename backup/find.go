@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/blob"
+	"sluice/integrity"
 	"sluice/metastore"
 )
 
@@ -62,7 +62,7 @@ func (r *Repository) newestFirst(ctx context.Context, instance string, fn func(*
 // FindBodies looks for inline bodies in an instance's backups, in the newest first. It needs memory
 // for a manifest, a chunk and some packs. It looks at everything that is not damaged before it
 // returns ErrDamaged.
-func (r *Repository) FindBodies(ctx context.Context, want blob.BodySearch) error {
+func (r *Repository) FindBodies(ctx context.Context, want integrity.BodySearch) error {
 	s := search{BodySearch: want, repo: r, wanted: map[metastore.ExtentID]bool{}, seen: map[string]bool{}}
 	for _, id := range want.Extents {
 		s.wanted[id] = true
@@ -76,7 +76,7 @@ func (r *Repository) FindBodies(ctx context.Context, want blob.BodySearch) error
 
 // search looks for inline bodies in several backups.
 type search struct {
-	blob.BodySearch
+	integrity.BodySearch
 
 	repo    *Repository
 	wanted  map[metastore.ExtentID]bool // that were not found yet

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -60,7 +60,7 @@ func (r *Repository) backUp(t *testing.T, instance string, at time.Time, n int, 
 func (r *Repository) find(t *testing.T, instance string, n int) (found map[int]bool, steps int, err error) {
 	t.Helper()
 	indexes := map[metastore.ExtentID]int{}
-	search := blob.BodySearch{Instance: instance, Step: func() error { steps++; return nil }}
+	search := integrity.BodySearch{Instance: instance, Step: func() error { steps++; return nil }}
 	for i := range n {
 		indexes[inlineID(i)] = i
 		search.Extents = append(search.Extents, inlineID(i))

@@ -8,8 +8,8 @@ import (
 	"io"
 	"iter"
 
-	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/integrity"
 	"sluice/metastore"
 )
 
@@ -23,9 +23,10 @@ type Object struct {
 	Blocks []uint32
 }
 
-// Check returns a reader that compares the object's bytes with its checksums; see blob.CheckObject.
+// Check returns a reader that compares the object's bytes with its checksums; see
+// integrity.CheckObject.
 func (o Object) Check(src io.Reader) io.Reader {
-	return blob.CheckObject(src, metastore.Extent{Size: o.Size, Blocks: o.Blocks})
+	return integrity.CheckObject(src, metastore.Extent{Size: o.Size, Blocks: o.Blocks})
 }
 
 // CheckAll reads an object's bytes, and returns an error unless they are as many as it has and

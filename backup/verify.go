@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 
-	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/integrity"
 )
 
 // Verified is what Verify has found.
@@ -93,7 +93,7 @@ func (v *verifier) chunk(ctx context.Context, t *Table, c Chunk) error {
 
 // damage reports damage. It returns err if that is another error.
 func (v *verifier) damage(name bytestore.Name, err error) error {
-	if !errors.Is(err, ErrDamaged) && !errors.Is(err, blob.ErrCorrupt) {
+	if !errors.Is(err, ErrDamaged) && !errors.Is(err, integrity.ErrCorrupt) {
 		return err
 	}
 	v.found.Damaged++

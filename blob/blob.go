@@ -6,8 +6,7 @@
 // transaction that makes them visible, and deletes last. A crash therefore leaves at most objects
 // that nothing refers to, which SweepOrphans removes.
 //
-// A process calls Bind, then OpenFence if other processes may use a copy of its database, then New,
-// and then Run in the background.
+// A process opens the instance's history, then calls New, and then Run in the background.
 package blob
 
 import "errors"
@@ -70,20 +69,9 @@ var (
 	// ErrExists is returned by Complete if the upload was to create the blob and the blob exists.
 	ErrExists = errors.New("the blob exists already")
 
-	// ErrCorrupt is returned if stored bytes do not match their checksum, are missing, or cannot be
-	// read off their medium (EIO). It is not returned if the store is unreachable.
-	ErrCorrupt = errors.New("stored bytes are damaged")
-
 	// ErrCut is returned if reading a content was ended because the blob was deleted or replaced
 	// and its space is needed.
 	ErrCut = errors.New("the blob was deleted or replaced while it was read, and its space is needed")
-
-	// ErrForeignStore is returned by Bind if metadata and bytes belong to different instances.
-	ErrForeignStore = errors.New("metadata and bytes do not belong together")
-
-	// ErrUnfinishedCopy is returned by Bind if the stores hold an unfinished copy of another
-	// instance.
-	ErrUnfinishedCopy = errors.New("the stores hold an unfinished copy")
 
 	// ErrLargeSweep is returned by SweepOrphans if it would delete too much.
 	ErrLargeSweep = errors.New("the orphan sweep stopped because it would delete too much")
@@ -99,7 +87,3 @@ const (
 	// the public client counts.
 	MaxNameLength = 1_024
 )
-
-// blockSize is a block's length in bytes. An extent's last block may be shorter. Each block has its
-// own CRC-32C.
-const blockSize = 1 << 20

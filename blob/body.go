@@ -14,6 +14,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/checksum"
+	"sluice/integrity"
 	"sluice/metastore"
 )
 
@@ -101,7 +102,7 @@ func readInline(body *bodyReader, size int64) ([]metastore.Extent, error) {
 	}
 	return []metastore.Extent{{
 		Size:   size,
-		Blocks: []uint32{blockSum(content)},
+		Blocks: []uint32{integrity.Sum(content)},
 		Body:   content,
 	}}, nil
 }
@@ -176,11 +177,11 @@ func (r *extentSource) Read(p []byte) (int, error) {
 	n, err := r.src.Read(p)
 	r.left -= int64(n)
 	for p = p[:n]; len(p) > 0; {
-		m := min(int64(len(p)), blockSize-r.size%blockSize)
-		r.crc = updateBlockSum(r.crc, p[:m])
+		m := min(int64(len(p)), integrity.BlockSize-r.size%integrity.BlockSize)
+		r.crc = integrity.UpdateSum(r.crc, p[:m])
 		r.size += m
 		p = p[m:]
-		if r.size%blockSize == 0 {
+		if r.size%integrity.BlockSize == 0 {
 			r.full, r.crc = append(r.full, r.crc), 0
 		}
 	}
@@ -188,7 +189,7 @@ func (r *extentSource) Read(p []byte) (int, error) {
 }
 
 func (r *extentSource) blocks() []uint32 {
-	if r.size%blockSize == 0 {
+	if r.size%integrity.BlockSize == 0 {
 		return r.full
 	}
 	return append(r.full, r.crc)

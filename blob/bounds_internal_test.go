@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bytestore"
 	"sluice/checksum"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -49,28 +49,6 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// TestCheckExtent checks that an extent must have one checksum for each of at most 64 blocks.
-func TestCheckExtent(t *testing.T) {
-	for _, c := range []struct {
-		size   int64
-		blocks int
-		want   bool
-	}{
-		{1, 1, true},
-		{1, 0, false},
-		{1, 2, false},
-		{blockSize, 1, true},
-		{blockSize + 1, 1, false},
-		{blockSize + 1, 2, true},
-		{maxBlocks * blockSize, maxBlocks, true},
-		{maxBlocks*blockSize + 1, maxBlocks + 1, false},
-	} {
-		if err := checkExtent(&metastore.Extent{Size: c.size, Blocks: make([]uint32, c.blocks)}); (err == nil) != c.want {
-			t.Errorf("%d bytes with %d checksums: %v", c.size, c.blocks, err)
-		}
-	}
-}
-
 // TestLargestPart checks that parts may end exactly at a blob's maximum size.
 func TestLargestPart(t *testing.T) {
 	u := metastore.Upload{PartSize: MaxPartSize}
@@ -78,29 +56,6 @@ func TestLargestPart(t *testing.T) {
 	testenv.Is(t, checkPart(u, last, MaxPartSize), nil, "the last part")
 	if err := checkPart(u, last+1, 1); err == nil {
 		t.Error("a byte after the last part was accepted")
-	}
-}
-
-// TestMalformedEpochs checks that text and names that belong to no epoch are refused.
-func TestMalformedEpochs(t *testing.T) {
-	e := newEpoch(7)
-	if got, err := parseEpoch(e.String()); err != nil || got != e {
-		t.Errorf("%q was parsed as %+v, %v", e, got, err)
-	}
-	for _, text := range []string{"", "x " + e.nonce, "0 " + e.nonce, "7", "7 ", "7 " + e.nonce[1:], "7 " + e.nonce + "x"} {
-		if got, err := parseEpoch(text); err == nil {
-			t.Errorf("%q was parsed as %+v", text, got)
-		}
-	}
-	for _, name := range []bytestore.Name{epochName(7), claimName(7)} {
-		if n, ok := epochOfName(name); !ok || n != 7 {
-			t.Errorf("%s: %d, %t", name, n, ok)
-		}
-	}
-	for _, name := range []bytestore.Name{"", epochPrefix, epochPrefix + "x-owner", "7-owner"} {
-		if n, ok := epochOfName(name); ok {
-			t.Errorf("%s is of epoch %d", name, n)
-		}
 	}
 }
 
@@ -144,13 +99,13 @@ func TestRetriesAreBounded(t *testing.T) {
 // TestChecksumsOfUnalignedReads checks that the checksums of blocks do not depend on how much is
 // read at a time.
 func TestChecksumsOfUnalignedReads(t *testing.T) {
-	content := make([]byte, 5*blockSize/2)
+	content := make([]byte, 5*integrity.BlockSize/2)
 	for i := range content {
 		content[i] = byte(i * 7 >> 5)
 	}
 	var want []uint32
-	for block := range slices.Chunk(content, blockSize) {
-		want = append(want, blockSum(block))
+	for block := range slices.Chunk(content, integrity.BlockSize) {
+		want = append(want, integrity.Sum(block))
 	}
 	src := &extentSource{src: bytes.NewReader(content), left: int64(len(content))}
 	p := make([]byte, 700_001)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"sluice/bytestore"
+	"sluice/integrity"
 	"sluice/metastore"
 )
 
@@ -26,24 +27,15 @@ type blockChecker struct {
 	w     io.Writer
 
 	times blockTimes
-	skip  [maxBlocks]bool // blocks that need no check
-	keep  []keptBytes     // to be buffered for later ranges
+	skip  [integrity.MaxBlocks]bool // blocks that need no check
+	keep  []keptBytes               // to be buffered for later ranges
 	r     io.ReadCloser
-}
-
-// checkExtent reports whether an extent has a checksum for each of its blocks.
-func checkExtent(e *metastore.Extent) error {
-	blocks := (e.Size + blockSize - 1) / blockSize
-	if int64(len(e.Blocks)) != blocks || blocks > maxBlocks {
-		return fmt.Errorf("%w: extent %s of %d bytes has %d checksums", ErrCorrupt, e.Object, e.Size, len(e.Blocks))
-	}
-	return nil
 }
 
 // writeInline writes an inline extent's bytes [from, to).
 func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
-	if int64(len(e.Body)) != e.Size || blockSum(e.Body) != e.Blocks[0] {
-		return 0, fmt.Errorf("%w: an inline extent", ErrCorrupt)
+	if int64(len(e.Body)) != e.Size || integrity.Sum(e.Body) != e.Blocks[0] {
+		return 0, fmt.Errorf("%w: an inline extent", integrity.ErrCorrupt)
 	}
 	n, err := w.Write(e.Body[from:to])
 	return int64(n), err
@@ -83,7 +75,7 @@ func (x *blockChecker) load(ctx context.Context, requested int64) (b []byte, err
 	if err := x.read(ctx, x.r, b); err != nil {
 		return nil, err
 	}
-	if err := x.verify(0, blockSum(b)); err != nil {
+	if err := x.verify(0, integrity.Sum(b)); err != nil {
 		return nil, err
 	}
 	x.small.keep(x.e, b)
@@ -93,7 +85,7 @@ func (x *blockChecker) load(ctx context.Context, requested int64) (b []byte, err
 // writeStored writes the extent's bytes [from, to) from the store. Blocks to be checked are read
 // whole even if only a part of them is requested.
 func (x *blockChecker) writeStored(ctx context.Context, from, to int64) (written int64, err error) {
-	first, last := from/blockSize, (to-1)/blockSize
+	first, last := from/integrity.BlockSize, (to-1)/integrity.BlockSize
 	if _, ok := x.w.(io.ReaderFrom); ok {
 		for block := first; block <= last; block++ {
 			x.skip[block] = x.verified.fresh(x.times, block)
@@ -101,11 +93,11 @@ func (x *blockChecker) writeStored(ctx context.Context, from, to int64) (written
 	}
 	openFrom, openTo := from, to
 	if !x.skip[first] {
-		openFrom = first * blockSize
+		openFrom = first * integrity.BlockSize
 		x.reserve(first)
 	}
 	if !x.skip[last] {
-		openTo = min((last+1)*blockSize, x.e.Size)
+		openTo = min((last+1)*integrity.BlockSize, x.e.Size)
 		if last != first {
 			x.reserve(last)
 		}
@@ -124,10 +116,10 @@ func (x *blockChecker) writeStored(ctx context.Context, from, to int64) (written
 
 	for off := from; off < to && err == nil; off = from + written {
 		var n int64
-		if block := off / blockSize; x.skip[block] {
-			n, err = x.send(min(x.uncheckedEnd(block)*blockSize, off+blockSize, to) - off)
+		if block := off / integrity.BlockSize; x.skip[block] {
+			n, err = x.send(min(x.uncheckedEnd(block)*integrity.BlockSize, off+integrity.BlockSize, to) - off)
 		} else {
-			start, end := block*blockSize, min((block+1)*blockSize, x.e.Size)
+			start, end := block*integrity.BlockSize, min((block+1)*integrity.BlockSize, x.e.Size)
 			n, err = x.checkAndWrite(ctx, block, end-start, off-start, min(to, end)-start)
 		}
 		written += n
@@ -137,7 +129,7 @@ func (x *blockChecker) writeStored(ctx context.Context, from, to int64) (written
 
 // uncheckedEnd returns the first block after this one that must be checked.
 func (x *blockChecker) uncheckedEnd(block int64) int64 {
-	for block < maxBlocks && x.skip[block] {
+	for block < integrity.MaxBlocks && x.skip[block] {
 		block++
 	}
 	return block
@@ -153,8 +145,8 @@ func (x *blockChecker) charge(ctx context.Context, n int64) error {
 
 // reserve reserves space for what later ranges need from a block.
 func (x *blockChecker) reserve(block int64) {
-	start := x.start + block*blockSize
-	size := min(blockSize, x.e.Size-block*blockSize)
+	start := x.start + block*integrity.BlockSize
+	size := min(integrity.BlockSize, x.e.Size-block*integrity.BlockSize)
 	x.keep = append(x.keep, x.ahead.reserve(block, start, start+size)...)
 }
 
@@ -182,7 +174,7 @@ func (x *blockChecker) send(n int64) (int64, error) {
 	m, err := x.w.(io.ReaderFrom).ReadFrom(&io.LimitedReader{R: x.r, N: n})
 	if err == nil && m < n {
 		x.invalidate()
-		err = fmt.Errorf("%w: extent %s ended early", ErrCorrupt, x.e.Object)
+		err = fmt.Errorf("%w: extent %s ended early", integrity.ErrCorrupt, x.e.Object)
 	}
 	return m, err
 }
@@ -221,7 +213,7 @@ func (x *blockChecker) checkAndWrite(ctx context.Context, block, size, lo, hi in
 		return x.writeBuffered(ctx, buf[:size], block, lo, hi)
 	case x.limits.acquireBlock():
 		defer x.limits.releaseBlock()
-		buf := blockBuffers.Get().(*[blockSize]byte)
+		buf := blockBuffers.Get().(*[integrity.BlockSize]byte)
 		defer blockBuffers.Put(buf)
 		return x.writeBuffered(ctx, buf[:size], block, lo, hi)
 	default:
@@ -233,7 +225,7 @@ func (x *blockChecker) checkAndWrite(ctx context.Context, block, size, lo, hi in
 func (x *blockChecker) writeBuffered(ctx context.Context, b []byte, block, lo, hi int64) (int64, error) {
 	err := x.read(ctx, x.r, b)
 	if err == nil {
-		err = x.verify(block, blockSum(b))
+		err = x.verify(block, integrity.Sum(b))
 	}
 	if err != nil {
 		return 0, err
@@ -259,7 +251,7 @@ func (x *blockChecker) writeReread(ctx context.Context, block, size, lo, hi int6
 	if err := x.charge(ctx, to-from); err != nil {
 		return 0, err
 	}
-	r, err := x.open(ctx, block*blockSize+from, to-from)
+	r, err := x.open(ctx, block*integrity.BlockSize+from, to-from)
 	if err != nil {
 		return 0, err
 	}
@@ -268,7 +260,7 @@ func (x *blockChecker) writeReread(ctx context.Context, block, size, lo, hi int6
 }
 
 // pieceSums are the checksums of a checked block's pieces.
-type pieceSums [blockSize / pieceSize]uint32
+type pieceSums [integrity.BlockSize / pieceSize]uint32
 
 // pieceStart returns the start of the piece that contains a block's byte off.
 func pieceStart(off int64) int64 { return off - off%pieceSize }
@@ -286,8 +278,8 @@ func (x *blockChecker) check(ctx context.Context, block, size int64) (*pieceSums
 		if err := x.read(ctx, x.r, b); err != nil {
 			return nil, err
 		}
-		sums[off/pieceSize] = blockSum(b)
-		sum = updateBlockSum(sum, b)
+		sums[off/pieceSize] = integrity.Sum(b)
+		sum = integrity.UpdateSum(sum, b)
 		x.buffer(block, off, b)
 	}
 	if err := x.verify(block, sum); err != nil {
@@ -308,8 +300,8 @@ func (x *blockChecker) writePieces(ctx context.Context, r io.Reader, sums *piece
 		if err := x.read(ctx, r, b); err != nil {
 			return written, err
 		}
-		if blockSum(b) != sums[start/pieceSize] {
-			return written, fmt.Errorf("%w: extent %s changed while it was read", ErrCorrupt, x.e.Object)
+		if integrity.Sum(b) != sums[start/pieceSize] {
+			return written, fmt.Errorf("%w: extent %s changed while it was read", integrity.ErrCorrupt, x.e.Object)
 		}
 		n, err := x.w.Write(b[max(lo-start, 0):min(hi-start, pieceSize)])
 		written += int64(n)
@@ -334,11 +326,11 @@ func (x *blockChecker) read(ctx context.Context, r io.Reader, b []byte) error {
 	return nil
 }
 
-// readError wraps a store's error. It is ErrCorrupt only if the store reports that bytes are
-// missing or unreadable.
+// readError wraps a store's error. It is integrity.ErrCorrupt only if the store reports that bytes
+// are missing or unreadable.
 func (x *blockChecker) readError(err error) error {
-	if isDamage(err) {
-		return fmt.Errorf("%w: extent %s: %w", ErrCorrupt, x.e.Object, err)
+	if integrity.IsDamage(err) {
+		return fmt.Errorf("%w: extent %s: %w", integrity.ErrCorrupt, x.e.Object, err)
 	}
 	return fmt.Errorf("extent %s: %w", x.e.Object, err)
 }
@@ -347,7 +339,7 @@ func (x *blockChecker) readError(err error) error {
 func (x *blockChecker) verify(block int64, sum uint32) error {
 	if sum != x.e.Blocks[block] {
 		x.invalidate()
-		return fmt.Errorf("%w: block %d of extent %s", ErrCorrupt, block, x.e.Object)
+		return fmt.Errorf("%w: block %d of extent %s", integrity.ErrCorrupt, block, x.e.Object)
 	}
 	// Only blocks that can be sent without copying benefit from skipping the check.
 	if _, ok := fileOf(x.r); ok {

@@ -17,9 +17,6 @@ type checkLog struct {
 	extents *otter.Cache[string, blockTimes]
 }
 
-// maxBlocks is the number of blocks in the longest extent.
-const maxBlocks = 64
-
 // blockTimes holds the Unix time in seconds at which each block in an extent was last checked,
 // or 0.
 type blockTimes []atomic.Int64

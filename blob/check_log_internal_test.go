@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -13,7 +14,7 @@ import (
 // its extents take, of one block and of the longest.
 func TestCheckLogCountsItsMemory(t *testing.T) {
 	const extents = 20_000
-	for _, blocks := range []int{1, 8, maxBlocks} {
+	for _, blocks := range []int{1, 8, integrity.MaxBlocks} {
 		t.Run(fmt.Sprint(blocks, " blocks"), func(t *testing.T) {
 			l := newCheckLog(time.Hour, time.Now)
 			before := testenv.Heap()

@@ -4,6 +4,5 @@ import "sync/atomic"
 
 // counts are the counters of Stats.
 type counts struct {
-	freedContents, freedObjects, damaged   atomic.Int64
-	found, healed, scrubbed, storedExtents atomic.Int64
+	freedContents, freedObjects, damaged atomic.Int64
 }

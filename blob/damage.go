@@ -4,68 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/integrity"
 	"sluice/metastore"
 )
 
-// refreshDamage is how long a node may not know what another one has recorded. Until then its reads
-// find the damage themselves.
-const refreshDamage = 30 * time.Second
-
-// WatchDamage learns which damage is recorded, at the start and then every 30 seconds, until ctx
-// ends. Each node must run it. report is called with errors.
-func (s *Service) WatchDamage(ctx context.Context, report func(error)) {
-	for {
-		if err := s.learnDamage(ctx); err != nil && ctx.Err() == nil {
-			report(err)
-		}
-		if wait(ctx, refreshDamage) != nil {
-			return
-		}
-	}
-}
-
-// learnDamage reads which contents have recorded damage.
-func (s *Service) learnDamage(ctx context.Context) error {
-	const page = 1_000
-	s.damaged.beginRefresh()
-	var ids []metastore.ContentID
-	for after := (metastore.ExtentID{}); ; {
-		list, err := s.meta.Damages(ctx, after, page)
-		if err != nil {
-			return err
-		}
-		for i := range list {
-			if id := list[i].Content; len(ids) == 0 || ids[len(ids)-1] != id {
-				ids = append(ids, id)
-			}
-		}
-		if len(list) < page || len(ids) > maxDamaged {
-			if s.damaged.replace(ids) {
-				s.mendSoon() // what another node has recorded
-			}
-			return nil
-		}
-		after = list[len(list)-1].ExtentID
-	}
-}
-
-// CheckRanges returns ErrCorrupt if it is recorded that stored bytes in one range or more are
-// damaged. It costs nothing for a content without recorded damage. That it returns nil does not say
-// that the bytes are intact: WriteNext checks them.
+// CheckRanges returns integrity.ErrCorrupt if it is recorded that stored bytes in one range or more
+// are damaged. It costs nothing for a content without recorded damage. That it returns nil does not
+// say that the bytes are intact: WriteNext checks them.
 func (c *Content) CheckRanges(ctx context.Context, ranges []Range) error {
-	if !c.s.damaged.may(c.Content) {
-		return nil
-	}
-	list, err := c.s.meta.DamagesOf(ctx, c.Content)
+	list, err := c.s.DamagesOf(ctx, c.Content)
 	if err != nil {
 		return err
-	}
-	if len(list) == 0 {
-		c.s.damaged.remove(c.Content)
 	}
 	for i := range list {
 		d := &list[i]
@@ -74,11 +28,11 @@ func (c *Content) CheckRanges(ctx context.Context, ranges []Range) error {
 			return err
 		}
 		start += d.Offset
-		for block := int64(0); block < maxBlocks; block++ {
-			from, to := start+block*blockSize, start+min((block+1)*blockSize, d.Size)
+		for block := int64(0); block < integrity.MaxBlocks; block++ {
+			from, to := start+block*integrity.BlockSize, start+min((block+1)*integrity.BlockSize, d.Size)
 			if d.Bad>>block&1 == 1 && touches(ranges, from, to) {
 				c.s.counts.damaged.Add(1)
-				return fmt.Errorf("%w: bytes %d to %d of content %s, as recorded on %s: %s", ErrCorrupt, from, to-1, c.Content, d.Since.Format(time.RFC3339), d.Reason)
+				return fmt.Errorf("%w: bytes %d to %d of content %s, as recorded on %s: %s", integrity.ErrCorrupt, from, to-1, c.Content, d.Since.Format(time.RFC3339), d.Reason)
 			}
 		}
 	}
@@ -102,7 +56,7 @@ func (c *Content) partStart(ctx context.Context, part int) (int64, error) {
 	}
 	list, _, err := c.s.meta.PartRanges(ctx, c.Content, part-1, 1)
 	if err == nil && (len(list) == 0 || list[0].Index != part) {
-		err = fmt.Errorf("%w: content %s has no part %d", ErrCorrupt, c.Content, part)
+		err = fmt.Errorf("%w: content %s has no part %d", integrity.ErrCorrupt, c.Content, part)
 	}
 	if err != nil {
 		return 0, err
@@ -110,95 +64,27 @@ func (c *Content) partStart(ctx context.Context, part int) (int64, error) {
 	return list[0].Start, nil
 }
 
-// lookAgain is called when a read has found that an extent's blocks first to last are damaged. It
-// returns the extent if reading it again may succeed: it has another object by now, because it was
-// healed, or what the store itself has is intact, so that the damage was in a cache. Otherwise it
-// records the damage. What cannot be found out is not recorded.
-func (s *Service) lookAgain(ctx context.Context, content metastore.ContentID, e *metastore.Extent, first, last int64) (*metastore.Extent, bool) {
-	at := metastore.Position{Part: e.Part, Offset: e.Offset}
-	list, err := s.meta.Extents(ctx, content, at, 1)
-	if err != nil || len(list) == 0 || list[0].Part != e.Part || list[0].Offset != e.Offset {
-		return nil, false
+// replaceObject stores the bytes of a damaged extent as a new object, makes that the extent's, and
+// the damaged one garbage. It reports whether it did: another process may have been faster. It is
+// the function for integrity.Options.
+func (s *Service) replaceObject(ctx context.Context, d metastore.Damage, src io.Reader) (bool, error) {
+	if err := s.checkSpace(d.Size); err != nil {
+		return false, err
 	}
-	now := &list[0]
-	now.Start = e.Start
-	if now.Object != e.Object {
-		return now, true
+	now := s.meta.Now()
+	name := bytestore.NewName(now)
+	fresh := metastore.Extent{Size: d.Size, Created: now, Object: string(name)}
+	if err := s.bytes.Put(ctx, name, src, d.Size); err != nil {
+		return false, err
 	}
-	check := storedCheck{open: s.opt.OpenStored, step: ctx.Err, e: now}
-	if err := check.blocks(ctx, first, last); err != nil {
-		return nil, false
-	}
-	if check.bad == 0 {
-		return now, true
-	}
-	// What cannot be recorded now is found again by the next read, or by the scrub.
-	_ = s.recordDamage(context.WithoutCancel(ctx), check.damage(metastore.ExtentID{Content: content, Position: at}))
-	return nil, false
-}
-
-// recordDamage records damage that was found, unless the extent has another object by now, or is
-// garbage: then its object may have been deleted. If bytes are missing, it first requires that the
-// store is the instance's, so that a folder that is not mounted is no damage.
-func (s *Service) recordDamage(ctx context.Context, d metastore.Damage) error {
-	if d.Object != "" {
-		if err := s.requireStore(ctx); err != nil {
-			return err
+	retired := metastore.NewContentID(s.meta.Now())
+	s.pins.retire(d.Content, retired) // before the old object can be freed
+	if err := s.meta.HealExtent(ctx, d, fresh, retired); err != nil {
+		if err = s.discard(ctx, []metastore.Extent{fresh}, err); errors.Is(err, database.ErrNotFound) {
+			return false, nil
 		}
+		return false, err
 	}
-	recorded, err := s.meta.RecordDamage(ctx, d)
-	if err != nil || !recorded {
-		return err
-	}
-	if s.damaged.may(d.Content) {
-		s.damaged.add(d.Content)
-		return nil
-	}
-	s.damaged.add(d.Content)
-	s.counts.found.Add(1)
-	s.opt.Found(d)
-	s.mendSoon()
-	return nil
-}
-
-// requireStore returns an error unless the store has the object that identifies the instance.
-func (s *Service) requireStore(ctx context.Context) error {
-	want, err := s.meta.Property(ctx, InstanceProperty)
-	if errors.Is(err, database.ErrNotFound) { // it was never bound
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return RequireInstance(ctx, s.opt.OpenStored, want)
-}
-
-// InstanceOf returns the instance's id that a store has, or "" if it has none.
-func InstanceOf(ctx context.Context, open bytestore.OpenFunc) (string, error) {
-	return readID(ctx, open, InstanceObject)
-}
-
-// RequireInstance returns an error unless a store has the object that identifies the instance.
-func RequireInstance(ctx context.Context, open bytestore.OpenFunc, instance string) error {
-	got, err := InstanceOf(ctx, open)
-	if err == nil && got == "" {
-		err = fmt.Errorf("%w: the store has no object %s: it may not be mounted, or has lost everything", ErrForeignStore, InstanceObject)
-	}
-	if err == nil && got != instance {
-		err = fmt.Errorf("%w: the store belongs to the instance %s, not to %s", ErrForeignStore, got, instance)
-	}
-	return err
-}
-
-// mendSoon makes Run look at the recorded damage.
-func (s *Service) mendSoon() {
-	select {
-	case s.mending <- struct{}{}:
-	default:
-	}
-}
-
-// DamageTotals returns what recorded damage sums up to.
-func (s *Service) DamageTotals(ctx context.Context) (metastore.DamageTotals, error) {
-	return s.meta.DamageTotals(ctx)
+	s.garbageArose()
+	return true, nil
 }

@@ -15,6 +15,7 @@ import (
 	"sluice/checksum"
 	"sluice/database"
 	"sluice/database/sqlstore"
+	"sluice/history"
 )
 
 // A blob is stored and a range of it is read, with the metadata in SQLite and the bytes in memory.
@@ -31,7 +32,7 @@ func Example() {
 	}
 	defer meta.Close()
 	store := memory.New()
-	if _, err := blob.Bind(ctx, meta, store); err != nil { // ensures that they belong together
+	if _, err := history.Bind(ctx, meta, store); err != nil { // ensures that they belong together
 		log.Fatal(err)
 	}
 	blobs := blob.New(meta, store, blob.Options{})

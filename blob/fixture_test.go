@@ -54,6 +54,14 @@ func newFixture(t testing.TB, opt blob.Options) *fixture {
 	return f
 }
 
+// openMeta opens an empty database in a synctest bubble.
+func openMeta(t *testing.T) *sqlstore.Store {
+	t.Helper()
+	s := testenv.Must(sqlstore.OpenSQLite(template.Copy(t, openSQLite), sqlstore.Options{}))(t)
+	testenv.AtEnd(t, s.Close)
+	return s
+}
+
 // reportTo returns a report of runs that fails the test if a run failed.
 func reportTo(t testing.TB) task.Report {
 	return func(run task.Run) {

@@ -9,6 +9,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/internal/task"
 	"sluice/metastore"
 )
 
@@ -30,7 +31,7 @@ func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
 	defer cancel()
-	var failed failures // ignored: what failed is still garbage and is retried
+	var failed task.Failures // ignored: what failed is still garbage and is retried
 	for more := true; more && ctx.Err() == nil; {
 		var err error
 		if more, err = s.freePage(ctx, ids, pageContents, &failed); err != nil {
@@ -87,21 +88,21 @@ func (s *Service) freeGarbage(ctx context.Context) (contents int64, err error) {
 }
 
 func (s *Service) freeAll(ctx context.Context) error {
-	var failed failures
+	var failed task.Failures
 	pace := s.newPacer()
 	pace.urgent = true
 	for more := true; more; {
 		var err error
 		if more, err = s.freeDue(ctx, pace, &failed); err != nil {
-			return errors.Join(failed.err(), err)
+			return errors.Join(failed.Err(), err)
 		}
 	}
-	return failed.err()
+	return failed.Err()
 }
 
 // freeDue frees the small contents that are due, and a batch of each large one. It reports whether
 // there is more to free in the large ones.
-func (s *Service) freeDue(ctx context.Context, pace *pacer, failed *failures) (more bool, err error) {
+func (s *Service) freeDue(ctx context.Context, pace *pacer, failed *task.Failures) (more bool, err error) {
 	defer s.cutReaders()
 	for after := (metastore.GarbageContent{}); ; {
 		size, err := pace.next(ctx, pageContents)
@@ -157,7 +158,7 @@ func (s *Service) cutReaders() {
 // freePage frees contents that were claimed: small ones completely, and from each other one a batch
 // as large as a page of this size may be. It deletes all of their objects together. It reports
 // whether more of them can be freed now. An error means that nothing can be freed now.
-func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size int, failed *failures) (more bool, err error) {
+func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size int, failed *task.Failures) (more bool, err error) {
 	if len(ids) == 0 {
 		return false, ctx.Err()
 	}
@@ -183,12 +184,12 @@ func (s *Service) freePage(ctx context.Context, ids []metastore.ContentID, size 
 	}
 	left := s.deleteObjects(ctx, names)
 	for _, err := range left {
-		failed.add(err)
+		failed.Add(err)
 	}
-	failed.add(s.dropSmall(ctx, small, left))
+	failed.Add(s.dropSmall(ctx, small, left))
 	for _, b := range batches {
 		moreHere, err := s.dropBatch(ctx, b, left)
-		failed.add(err)
+		failed.Add(err)
 		more = more || moreHere
 	}
 	if len(names) > 0 && len(left) == len(names) && errors.Is(left, bytestore.ErrOverloaded) {

@@ -17,6 +17,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database"
+	"sluice/history"
 	"sluice/internal/task"
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -421,7 +422,7 @@ func TestRunReportsFailures(t *testing.T) {
 		reported bool
 	}{
 		{errResponse, true},
-		{fmt.Errorf("not yet: %w", blob.ErrFenceWaits), false},
+		{fmt.Errorf("not yet: %w", history.ErrFenceWaits), false},
 		{context.Canceled, false}, // Run has ended
 	} {
 		synctest.Test(t, func(t *testing.T) {

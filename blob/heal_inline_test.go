@@ -13,6 +13,8 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -29,7 +31,7 @@ type inlineFixture struct {
 func newInlineFixture(t testing.TB) *inlineFixture {
 	t.Helper()
 	f := &inlineFixture{fixture: newFixture(t, blob.Options{}), body: randomBytes(1, 1000)}
-	testenv.Must(blob.Bind(t.Context(), f.meta, f.bytes))(t)
+	testenv.Must(history.Bind(t.Context(), f.meta, f.bytes))(t)
 	f.source = copySource{Store: memory.New(), bodies: map[metastore.ExtentID][]byte{}}
 	f.copyTo(t, f.source.Store)
 	f.put(t, "name", f.body)
@@ -81,9 +83,9 @@ func TestHealInline(t *testing.T) {
 	testenv.OK(t, c.CheckRanges(t.Context(), []blob.Range{{N: 10}}))
 	var out bytes.Buffer
 	_, err := c.WriteRange(t.Context(), &out, 0, 10)
-	testenv.Is(t, err, blob.ErrCorrupt, "a read of a damaged body")
+	testenv.Is(t, err, integrity.ErrCorrupt, "a read of a damaged body")
 	testenv.Equal(t, out.Len(), 0, "bytes of a damaged body that were written")
-	testenv.Is(t, c.CheckRanges(t.Context(), []blob.Range{{N: 1}}), blob.ErrCorrupt, "the next read")
+	testenv.Is(t, c.CheckRanges(t.Context(), []blob.Range{{N: 1}}), integrity.ErrCorrupt, "the next read")
 	f.wantDamages(t, 2, "before the heal")
 
 	testenv.Equal(t, testenv.Must(f.Heal(t.Context()))(t), 2, "extents")
@@ -106,19 +108,19 @@ func TestHealInlineRefusesSources(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, f *inlineFixture) (why error){
 		"damaged": func(_ *testing.T, f *inlineFixture) error {
 			f.source.bodies[f.damage.ExtentID] = flip(3)(bytes.Clone(f.body))
-			return blob.ErrCorrupt
+			return integrity.ErrCorrupt
 		},
 		"longer": func(_ *testing.T, f *inlineFixture) error {
 			f.source.bodies[f.damage.ExtentID] = append(bytes.Clone(f.body), 0)
-			return blob.ErrCorrupt
+			return integrity.ErrCorrupt
 		},
 		"missing": func(_ *testing.T, f *inlineFixture) error {
 			delete(f.source.bodies, f.damage.ExtentID)
 			return nil
 		},
 		"foreign": func(t *testing.T, f *inlineFixture) error {
-			alter(t, f.source.Store, blob.InstanceObject, 32, flip(0))
-			return blob.ErrForeignStore
+			alter(t, f.source.Store, history.InstanceObject, 32, flip(0))
+			return history.ErrForeignStore
 		},
 		"unreadable": func(_ *testing.T, f *inlineFixture) error {
 			f.Service = blob.New(f.meta, f.bytes, blob.Options{HealFrom: unreadableSource{f.source, unreadable}})
@@ -134,7 +136,7 @@ func TestHealInlineRefusesSources(t *testing.T) {
 			}
 			f.wantDamages(t, 1, "after a refused heal")
 			_, err = f.open(t, "name").WriteRange(t.Context(), io.Discard, 0, 1)
-			testenv.Is(t, err, blob.ErrCorrupt, "a read after a refused heal")
+			testenv.Is(t, err, integrity.ErrCorrupt, "a read after a refused heal")
 		})
 	}
 }
@@ -144,7 +146,7 @@ type unreadableSource struct {
 	err error
 }
 
-func (s unreadableSource) Bodies(context.Context, blob.BodySearch) error { return s.err }
+func (s unreadableSource) Bodies(context.Context, integrity.BodySearch) error { return s.err }
 
 func (m healCuts) HealBody(ctx context.Context, d metastore.Damage, damaged, body []byte) error {
 	if m.after {

@@ -15,6 +15,8 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -31,7 +33,7 @@ type damagedFixture struct {
 func newDamagedFixture(t testing.TB) *damagedFixture {
 	t.Helper()
 	f := &damagedFixture{fixture: newFixture(t, blob.Options{}), backup: memory.New(), body: randomBytes(1, 3<<20)}
-	testenv.Must(blob.Bind(t.Context(), f.meta, f.bytes))(t)
+	testenv.Must(history.Bind(t.Context(), f.meta, f.bytes))(t)
 	f.put(t, "name", f.body)
 	f.copyTo(t, f.backup)
 	f.object = f.objectsOf(t, "name")[0]
@@ -42,7 +44,7 @@ func newDamagedFixture(t testing.TB) *damagedFixture {
 	return f
 }
 
-// copySource is a blob.HealSource with copied objects, and with bodies.
+// copySource is a integrity.HealSource with copied objects, and with bodies.
 type copySource struct {
 	bytestore.Store
 	bodies map[metastore.ExtentID][]byte
@@ -56,7 +58,7 @@ func (s copySource) begin() {
 }
 
 func (s copySource) Require(ctx context.Context, instance string) error {
-	return blob.RequireInstance(ctx, s.Store.Open, instance)
+	return history.RequireInstance(ctx, s.Store.Open, instance)
 }
 
 func (s copySource) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
@@ -64,7 +66,7 @@ func (s copySource) Open(ctx context.Context, name bytestore.Name, off, n int64)
 	return s.Store.Open(ctx, name, off, n)
 }
 
-func (s copySource) Bodies(_ context.Context, search blob.BodySearch) error {
+func (s copySource) Bodies(_ context.Context, search integrity.BodySearch) error {
 	for _, id := range search.Extents {
 		body, ok := s.bodies[id]
 		if !ok {
@@ -133,7 +135,7 @@ func TestHealRefusesDamagedSources(t *testing.T) {
 		"damaged": func(t *testing.T, f *damagedFixture) { alter(t, f.backup, f.object, 2<<20, flip(1<<20)) },
 		"cut":     func(t *testing.T, f *damagedFixture) { alter(t, f.backup, f.object, 2<<20, cut(1<<20)) },
 		"missing": func(t *testing.T, f *damagedFixture) { alter(t, f.backup, f.object, 2<<20, removed) },
-		"foreign": func(t *testing.T, f *damagedFixture) { alter(t, f.backup, blob.InstanceObject, 32, flip(0)) },
+		"foreign": func(t *testing.T, f *damagedFixture) { alter(t, f.backup, history.InstanceObject, 32, flip(0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newDamagedFixture(t)
@@ -250,7 +252,7 @@ func TestHealFollowsOtherNodes(t *testing.T) {
 	var source copySource
 	service := func(f *fixture) *blob.Service {
 		source = copySource{Store: memory.New()}
-		testenv.Must(blob.Bind(context.Background(), f.meta, f.bytes))(t)
+		testenv.Must(history.Bind(context.Background(), f.meta, f.bytes))(t)
 		return blob.New(f.meta, f.bytes, blob.Options{InlineSize: -1, HealFrom: source})
 	}
 	inRun(t, service, func(t *testing.T, f *fixture) {
@@ -268,7 +270,7 @@ func TestHealFollowsOtherNodes(t *testing.T) {
 		c := testenv.Must(other.Open(t.Context(), "a", "name"))(t)
 		_, err := c.WriteRange(t.Context(), io.Discard, 0, 100)
 		c.Close()
-		testenv.Is(t, err, blob.ErrCorrupt, "a read on the other node")
+		testenv.Is(t, err, integrity.ErrCorrupt, "a read on the other node")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		f.wantRead(t, "name", 0, body, "the healed blob")

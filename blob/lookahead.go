@@ -1,5 +1,7 @@
 package blob
 
+import "sluice/integrity"
+
 // Range is a content's range: N bytes from offset Off. It must lie within the content.
 type Range struct{ Off, N int64 }
 
@@ -96,7 +98,7 @@ func (l *lookahead) acquire() {
 		l.buf, l.free = buf[:], func() { pieceBuffers.Put(buf) }
 		return
 	}
-	buf := blockBuffers.Get().(*[blockSize]byte)
+	buf := blockBuffers.Get().(*[integrity.BlockSize]byte)
 	l.buf, l.free = buf[:], func() {
 		blockBuffers.Put(buf)
 		l.limits.releaseBlock()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/internal/task"
 )
 
 // While requests are in progress, a background task pauses after each step for pauseFactor times as
@@ -49,7 +50,7 @@ func (p *pacer) next(ctx context.Context, most int) (size int, err error) {
 	}
 	if !p.began.IsZero() {
 		p.steps++
-		err = wait(ctx, p.pause())
+		err = task.Wait(ctx, p.pause())
 	}
 	p.began = time.Now()
 	return min(most, max(1, most/smallSteps)<<p.level()), err
@@ -67,16 +68,4 @@ func (p *pacer) pause() time.Duration {
 // level is the number of times that steps have doubled.
 func (p *pacer) level() int {
 	return min(p.steps/stepsPerLevel, 30)
-}
-
-// wait waits for d, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -3,6 +3,8 @@ package blob
 import (
 	"context"
 	"sync"
+
+	"sluice/integrity"
 )
 
 // pieceSize is the length of a piece: what is read at a time if a block is not buffered whole. A
@@ -10,7 +12,7 @@ import (
 const pieceSize = 32 << 10
 
 var (
-	blockBuffers = sync.Pool{New: func() any { return new([blockSize]byte) }}
+	blockBuffers = sync.Pool{New: func() any { return new([integrity.BlockSize]byte) }}
 	pieceBuffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 )
 
@@ -28,7 +30,7 @@ const maxFileReads = 64
 func newReadLimits(buffers int64) *readLimits {
 	return &readLimits{
 		files:  make(chan struct{}, maxFileReads),
-		blocks: make(chan struct{}, max(buffers, 0)/blockSize),
+		blocks: make(chan struct{}, max(buffers, 0)/integrity.BlockSize),
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -216,8 +217,8 @@ func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 			c := tc.f.open(t, "n")
 			out := &meddler{meddle: tc.change}
 			n, err := c.WriteRange(t.Context(), plain{out}, 0, size)
-			if !errors.Is(err, blob.ErrCorrupt) || n != tc.written || !bytes.Equal(out.Bytes(), body[:n]) {
-				t.Fatalf("%d bytes, %v; want the %d before the change and %v", n, err, tc.written, blob.ErrCorrupt)
+			if !errors.Is(err, integrity.ErrCorrupt) || n != tc.written || !bytes.Equal(out.Bytes(), body[:n]) {
+				t.Fatalf("%d bytes, %v; want the %d before the change and %v", n, err, tc.written, integrity.ErrCorrupt)
 			}
 			if got := tc.f.Stats().Damaged; got != 1 {
 				t.Errorf("%d damaged reads are counted, want 1", got)
@@ -501,7 +502,7 @@ func TestOnlyTheStoreReportsDamage(t *testing.T) {
 			for _, after := range []int64{-1, 0, 5000, 1<<20 - 1} {
 				broken.after, broken.err = after, err
 				n, got := c.WriteRange(t.Context(), io.Discard, 0, c.Size)
-				if n != 0 || !errors.Is(got, err) || errors.Is(got, blob.ErrCorrupt) != damaged {
+				if n != 0 || !errors.Is(got, err) || errors.Is(got, integrity.ErrCorrupt) != damaged {
 					t.Errorf("%v after %d bytes: %d bytes, %v; damaged: %t", err, after, n, got, damaged)
 				}
 			}
@@ -562,7 +563,7 @@ func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 				if err != nil || !bytes.Equal(out.Bytes(), body[r[0]:r[0]+r[1]]) {
 					t.Errorf("%s: %d bytes, %v", name, n, err)
 				}
-			} else if n != 0 || out.Len() != 0 || !errors.Is(err, blob.ErrCorrupt) {
+			} else if n != 0 || out.Len() != 0 || !errors.Is(err, integrity.ErrCorrupt) {
 				t.Errorf("%s, %v: %d bytes, %v", name, r, n, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"sluice/integrity"
 	"sluice/metastore"
 )
 
@@ -44,8 +45,9 @@ func (c *Content) WriteRange(ctx context.Context, w io.Writer, off, n int64) (in
 // after the last range. Every error is final.
 //
 // Every byte was checked against the checksum of its block, now or within Options.VerifyTTL.
-// WriteNext returns ErrCorrupt if stored bytes are damaged or missing; it never writes bytes from a
-// damaged block. It returns ErrCut if the content was cut, which it checks between extents.
+// WriteNext returns integrity.ErrCorrupt if stored bytes are damaged or missing; it never writes
+// bytes from a damaged block. It returns ErrCut if the content was cut, which it checks between
+// extents.
 //
 // If w is an io.ReaderFrom and the store's readers support it, bytes that need no check are sent
 // without copying; each call of w then covers at most 1 MiB. While w blocks, the Reader holds 32
@@ -77,7 +79,7 @@ func (r *Reader) WriteNext(ctx context.Context, w io.Writer) (n int64, err error
 
 // fail records the error that ends the reading, which may be nil.
 func (r *Reader) fail(err error) {
-	if r.err = err; errors.Is(err, ErrCorrupt) {
+	if r.err = err; errors.Is(err, integrity.ErrCorrupt) {
 		r.c.s.counts.damaged.Add(1)
 	}
 }
@@ -97,7 +99,8 @@ const extentPage = 64
 // write writes the content's bytes [off, end) from the store.
 func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (written int64, err error) {
 	c := r.c
-	page := min(extentPage, 2+(end-off)/blockSize) // enough, unless there are more or they are shorter than a block
+	// Enough, unless there are more or they are shorter than a block.
+	page := min(extentPage, 2+(end-off)/integrity.BlockSize)
 	for off < end {
 		extents := c.first
 		if len(extents) == 0 || off >= extents[0].Size {
@@ -107,7 +110,7 @@ func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (writte
 			page = extentPage
 		}
 		if len(extents) == 0 {
-			return written, fmt.Errorf("%w: content %s has no extent at byte %d", ErrCorrupt, c.Content, off)
+			return written, fmt.Errorf("%w: content %s has no extent at byte %d", integrity.ErrCorrupt, c.Content, off)
 		}
 		for i := range extents {
 			if c.pin.wasCut() {
@@ -116,7 +119,7 @@ func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (writte
 			e := &extents[i]
 			from := off - c.start(e)
 			if from < 0 || from >= e.Size {
-				return written, fmt.Errorf("%w: content %s has a gap at byte %d", ErrCorrupt, c.Content, off)
+				return written, fmt.Errorf("%w: content %s has a gap at byte %d", integrity.ErrCorrupt, c.Content, off)
 			}
 			m, err := r.writeExtent(ctx, w, e, from, min(e.Size, from+end-off))
 			written += m
@@ -134,11 +137,11 @@ func (r *Reader) write(ctx context.Context, w io.Writer, off, end int64) (writte
 // is buffered for later ones could be the damaged bytes.
 func (r *Reader) writeExtent(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
 	n, err := r.writeStored(ctx, w, e, from, to)
-	if !errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, integrity.ErrCorrupt) {
 		return n, err
 	}
-	first := min(from+n, to-1) / blockSize
-	now, again := r.c.s.lookAgain(ctx, r.c.Content, e, first, (to-1)/blockSize)
+	first := min(from+n, to-1) / integrity.BlockSize
+	now, again := r.c.s.LookAgain(ctx, r.c.Content, e, first, (to-1)/integrity.BlockSize)
 	if !again || r.ahead.kept != nil {
 		return n, err
 	}
@@ -148,7 +151,7 @@ func (r *Reader) writeExtent(ctx context.Context, w io.Writer, e *metastore.Exte
 
 // writeStored writes an extent's bytes [from, to).
 func (r *Reader) writeStored(ctx context.Context, w io.Writer, e *metastore.Extent, from, to int64) (int64, error) {
-	if err := checkExtent(e); err != nil {
+	if err := integrity.CheckExtent(e); err != nil {
 		return 0, err
 	}
 	if e.Object == "" {

@@ -17,6 +17,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -207,7 +208,7 @@ func TestRangesOfADamagedBlock(t *testing.T) {
 		defer r.Close()
 		for range 3 {
 			var out bytes.Buffer
-			if n, err := r.WriteNext(t.Context(), &out); n != 0 || out.Len() != 0 || !errors.Is(err, blob.ErrCorrupt) {
+			if n, err := r.WriteNext(t.Context(), &out); n != 0 || out.Len() != 0 || !errors.Is(err, integrity.ErrCorrupt) {
 				t.Errorf("%d bytes of a damaged block, %v", n, err)
 			}
 		}
@@ -381,7 +382,8 @@ func (r *receiver) ReadFrom(src io.Reader) (int64, error) {
 }
 
 // TestFileThatEndsWhileItIsSent truncates a file that is being sent without a check. The read must
-// fail with ErrCorrupt. If the client fails instead, the bytes must not be reported as damaged.
+// fail with integrity.ErrCorrupt. If the client fails instead, the bytes must not be reported as
+// damaged.
 func TestFileThatEndsWhileItIsSent(t *testing.T) {
 	const size, block = 2 << 20, 1 << 20
 	refused := errors.New("the client has disconnected")
@@ -389,8 +391,8 @@ func TestFileThatEndsWhileItIsSent(t *testing.T) {
 		first int64
 		then  func(name string) error
 	}{
-		blob.ErrCorrupt: {block, func(name string) error { return os.Truncate(name, block+1000) }},
-		refused:         {1000, func(string) error { return refused }},
+		integrity.ErrCorrupt: {block, func(name string) error { return os.Truncate(name, block+1000) }},
+		refused:              {1000, func(string) error { return refused }},
 	} {
 		f, dir := newOnFiles(t, blob.Options{VerifyTTL: time.Minute})
 		body := randomBytes(1, size)
@@ -400,7 +402,7 @@ func TestFileThatEndsWhileItIsSent(t *testing.T) {
 		out := &receiver{first: tc.first, then: func() error { return tc.then(onlyFile(t, dir)) }}
 		n, err := c.WriteRange(t.Context(), out, 0, size)
 		c.Close()
-		if !errors.Is(err, want) || errors.Is(err, blob.ErrCorrupt) != errors.Is(want, blob.ErrCorrupt) {
+		if !errors.Is(err, want) || errors.Is(err, integrity.ErrCorrupt) != errors.Is(want, integrity.ErrCorrupt) {
 			t.Errorf("error %v, want %v", err, want)
 		}
 		if n != int64(out.Len()) || !bytes.Equal(out.Bytes(), body[:n]) || n < tc.first || n == size {
@@ -475,8 +477,9 @@ func TestLookupsOfARead(t *testing.T) {
 	}
 }
 
-// TestGapInAContentIsReported checks that a read fails with ErrCorrupt if the extent that contains
-// its first byte is missing: the extent found ends just before that byte or begins after it.
+// TestGapInAContentIsReported checks that a read fails with integrity.ErrCorrupt if the extent that
+// contains its first byte is missing: the extent found ends just before that byte or begins after
+// it.
 func TestGapInAContentIsReported(t *testing.T) {
 	const extent = 1 << 20
 	f := newFixture(t, blob.Options{ExtentSize: extent})
@@ -487,7 +490,7 @@ func TestGapInAContentIsReported(t *testing.T) {
 		var out bytes.Buffer
 		n, err := c.WriteRange(t.Context(), &out, off, 1)
 		c.Close()
-		if n != 0 || out.Len() != 0 || !errors.Is(err, blob.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprint("a gap at byte ", off)) {
+		if n != 0 || out.Len() != 0 || !errors.Is(err, integrity.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprint("a gap at byte ", off)) {
 			t.Errorf("byte %d, where the extent at %d was found: %d bytes, %v", off, found, n, err)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -133,7 +135,7 @@ func testScrubFindsDamage(t *testing.T, store bytestore.Store) {
 		damaged bool
 	}{{0, mib, false}, {0, mib + 1, true}, {2*mib - 1, 1, true}, {2 * mib, mib, false}, {3 * mib, 1, true}, {4 * mib, 2 * mib, false}, {6*mib - 1, 2, true}, {7*mib + 4, 1, true}} {
 		err := c.CheckRanges(t.Context(), []blob.Range{{Off: r.off, N: r.n}})
-		testenv.Equal(t, errors.Is(err, blob.ErrCorrupt), r.damaged, "refusal of %d bytes at %d: %v", r.n, r.off, err)
+		testenv.Equal(t, errors.Is(err, integrity.ErrCorrupt), r.damaged, "refusal of %d bytes at %d: %v", r.n, r.off, err)
 		if !r.damaged {
 			f.wantRead(t, "large", r.off, body[r.off:r.off+r.n], "a range that is not damaged")
 		}
@@ -243,14 +245,14 @@ func TestDeletedIsNoDamage(t *testing.T) {
 // instance's, as a folder that is not mounted.
 func TestUnreachableStoreIsNoDamage(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1})
-	testenv.Must(blob.Bind(t.Context(), f.meta, f.bytes))(t)
+	testenv.Must(history.Bind(t.Context(), f.meta, f.bytes))(t)
 	f.put(t, "name", randomBytes(1, 100))
 	for _, c := range []struct {
 		open bytestore.OpenFunc
 		want error
 	}{
 		{openHook(f.bytes, func(bytestore.Name) error { return bytestore.ErrOverloaded }), bytestore.ErrOverloaded},
-		{memory.New().Open, blob.ErrForeignStore},
+		{memory.New().Open, history.ErrForeignStore},
 	} {
 		s := blob.New(f.meta, f.bytes, blob.Options{OpenStored: c.open})
 		n, err := s.Scrub(t.Context())
@@ -272,9 +274,9 @@ func TestReadRecordsDamage(t *testing.T) {
 	c := f.open(t, "name")
 	testenv.OK(t, c.CheckRanges(t.Context(), []blob.Range{{N: 2 << 20}}))
 	_, err := c.WriteRange(t.Context(), io.Discard, 0, 2<<20)
-	testenv.Is(t, err, blob.ErrCorrupt, "read")
+	testenv.Is(t, err, integrity.ErrCorrupt, "read")
 	f.wantDamage(t, map[bytestore.Name]uint64{object: 0b10}, "that a read shows")
-	testenv.Is(t, c.CheckRanges(t.Context(), []blob.Range{{Off: 1 << 20, N: 1}}), blob.ErrCorrupt, "the next read")
+	testenv.Is(t, c.CheckRanges(t.Context(), []blob.Range{{Off: 1 << 20, N: 1}}), integrity.ErrCorrupt, "the next read")
 	testenv.OK(t, c.CheckRanges(t.Context(), []blob.Range{{N: 1 << 20}}))
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/integrity"
 	"sluice/metastore"
 )
 
@@ -91,7 +92,7 @@ type Options struct {
 
 	// HealFrom is a second store, from which Heal repairs what is damaged. nil means that there is
 	// none.
-	HealFrom HealSource
+	HealFrom integrity.HealSource
 
 	// Found is called when damage of a content was recorded that had none. It must be fast and safe
 	// for concurrent use. nil means that nothing is called.
@@ -119,15 +120,10 @@ const (
 	DefaultSweepEvery = 6 * time.Hour
 )
 
-// DefaultScrubPeriod is the period of Options.ScrubPeriod that is suitable for an instance.
-const DefaultScrubPeriod = 30 * 24 * time.Hour
-
-// saveEvery is how often the scrub saves how far it is. After a crash it reads again what it has
-// read since.
-const saveEvery = 30 * time.Second
-
 // Service stores and serves blobs. Its methods may be called concurrently.
 type Service struct {
+	*integrity.Checker
+
 	meta     Metadata
 	bytes    bytestore.Store
 	opt      Options
@@ -135,13 +131,10 @@ type Service struct {
 	small    *smallObjects
 	reads    *readLimits
 	pins     *pins
-	damaged  *damagedContents
 	deletes  chan struct{} // semaphore of maxDeletes requests to the byte store
 	retries  *retries      // of contents that could not be freed
 
 	wakeup     chan struct{} // holds an element if Run has to look for garbage
-	mending    chan struct{} // holds an element if Run has to look at damage
-	saveEvery  time.Duration // between two times that the scrub saves how far it is
 	largeSweep atomic.Bool   // one sweep may exceed the limit
 	holds      atomic.Bool   // garbage was held when it was looked at last
 	refused    atomic.Int64  // the largest write that did not fit, in bytes, up to maxRefused
@@ -200,14 +193,14 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 		verified: newCheckLog(opt.VerifyTTL, func() time.Time { return meta.Now() }),
 		reads:    newReadLimits(opt.ReadBuffers),
 		pins:     newPins(),
-		damaged:  newDamagedContents(),
 		deletes:  make(chan struct{}, maxDeletes),
 		retries:  newRetries(),
 		wakeup:   make(chan struct{}, 1),
-		mending:  make(chan struct{}, 1),
-
-		saveEvery: saveEvery,
 	}
+	s.Checker = integrity.New(meta, bytes, integrity.Options{
+		ScrubPeriod: opt.ScrubPeriod, CompareEvery: opt.SweepEvery, OpenStored: opt.OpenStored, HealFrom: opt.HealFrom,
+		Found: opt.Found, Pace: func() integrity.Pace { return s.newPacer().next }, Space: s.checkSpace, Replace: s.replaceObject,
+	})
 	s.small = newSmallObjects(opt.SmallObjects, s.verified)
 	s.largeSweep.Store(opt.AllowLargeSweep)
 	return s

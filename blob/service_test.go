@@ -18,6 +18,7 @@ import (
 	"sluice/bytestore"
 	"sluice/checksum"
 	"sluice/database"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -236,14 +237,14 @@ func TestDamageIsNeverServed(t *testing.T) {
 	damage(t, f.bytes, names[0])
 	c := f.open(t, "n")
 	n, err := c.WriteRange(ctx, io.Discard, 0, c.Size)
-	if !errors.Is(err, blob.ErrCorrupt) {
-		t.Fatalf("error %v after %d bytes, want %v", err, n, blob.ErrCorrupt)
+	if !errors.Is(err, integrity.ErrCorrupt) {
+		t.Fatalf("error %v after %d bytes, want %v", err, n, integrity.ErrCorrupt)
 	}
 	for _, name := range names {
 		testenv.OK(t, f.bytes.Delete(ctx, name))
 	}
-	if _, err := c.WriteRange(ctx, io.Discard, 0, c.Size); !errors.Is(err, blob.ErrCorrupt) {
-		t.Fatalf("lost object: error %v, want %v", err, blob.ErrCorrupt)
+	if _, err := c.WriteRange(ctx, io.Discard, 0, c.Size); !errors.Is(err, integrity.ErrCorrupt) {
+		t.Fatalf("lost object: error %v, want %v", err, integrity.ErrCorrupt)
 	}
 }
 

@@ -2,12 +2,12 @@ package blob
 
 import (
 	"math/rand/v2"
+	"sluice/bytestore"
 	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 
-	"sluice/bytestore"
 	"sluice/metastore"
 )
 

@@ -8,6 +8,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -53,7 +54,7 @@ func TestOnlyHeldBytesAreCounted(t *testing.T) {
 	o, store := newSmallObjects(1<<20, checks), memory.New()
 	body := make([]byte, size)
 	for i := range 200 {
-		e := &metastore.Extent{Object: fmt.Sprintf("%032x", i), Size: size, Blocks: []uint32{blockSum(body)}}
+		e := &metastore.Extent{Object: fmt.Sprintf("%032x", i), Size: size, Blocks: []uint32{integrity.Sum(body)}}
 		testenv.OK(t, store.Put(t.Context(), bytestore.Name(e.Object), bytes.NewReader(body), size))
 		w := &watchedSends{o: o}
 		x := blockChecker{bytes: store, verified: checks, small: o, limits: newReadLimits(0), ahead: &lookahead{}, e: e, w: w, times: checks.of(e)}

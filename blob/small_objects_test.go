@@ -14,6 +14,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 )
 
@@ -107,7 +108,7 @@ func TestKeptObjectsAreCheckedAgain(t *testing.T) {
 	c := f.open(t, "n")
 	for range oftenRead {
 		n, err := c.WriteRange(t.Context(), io.Discard, 0, size)
-		testenv.Is(t, err, blob.ErrCorrupt, "a damaged object after VerifyTTL")
+		testenv.Is(t, err, integrity.ErrCorrupt, "a damaged object after VerifyTTL")
 		testenv.Equal(t, n, 0, "bytes that were sent of it")
 	}
 	testenv.Equal(t, f.Stats().Small.Bytes, 0, "bytes that are kept of damaged objects")
@@ -247,7 +248,7 @@ func TestBytesThatWereNotCheckedAreNotSent(t *testing.T) {
 		var out bytes.Buffer
 		_, err := f.open(t, fmt.Sprint(i)).WriteRange(t.Context(), &out, 0, size)
 		switch {
-		case errors.Is(err, blob.ErrCorrupt):
+		case errors.Is(err, integrity.ErrCorrupt):
 			damaged++
 			testenv.Equal(t, out.Len(), 0, "bytes that were sent")
 		case err != nil || !bytes.Equal(out.Bytes(), randomBytes(uint64(i), size)):

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/internal/task"
 	"sluice/metastore"
 )
 
@@ -51,7 +52,7 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	if tooMany(found.Orphans, found.Listed) && !s.largeSweep.CompareAndSwap(true, false) {
 		return found, fmt.Errorf("%w: %d of %d objects", ErrLargeSweep, found.Orphans, found.Listed)
 	}
-	var failed failures
+	var failed task.Failures
 	listed, seen, tried := 0, 0, 0
 	err = s.eachOrphan(ctx, pace, &listed, func(names []bytestore.Name) error {
 		seen += len(names)
@@ -66,11 +67,11 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 		left := s.deleteObjects(ctx, names)
 		found.Deleted += len(names) - len(left)
 		for _, err := range left {
-			failed.add(err)
+			failed.Add(err)
 		}
 		return ctx.Err()
 	})
-	return found, errors.Join(err, failed.err())
+	return found, errors.Join(err, failed.Err())
 }
 
 // tooMany reports whether so many orphans must not be deleted without AllowLargeSweep.
@@ -85,7 +86,7 @@ func (s *Service) eachOrphan(ctx context.Context, pace *pacer, listed *int, fn f
 		return err
 	}
 	limit, kept := s.meta.Now().Add(-OrphanAge), s.opt.KeptBefore()
-	left := 0 // of the page
+	left := 0 // in this page
 	old := make([]string, 0, page)
 	err := s.bytes.List(ctx, "", func(o bytestore.Object) (err error) {
 		if left == 0 {

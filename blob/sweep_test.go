@@ -11,6 +11,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/history"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -25,7 +26,7 @@ func (f *fixture) orphan(t *testing.T) {
 func TestOrphanSweepSparesTheYoungAndTheLiving(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})
-	testenv.Must(blob.Bind(ctx, f.meta, f.bytes))(t)
+	testenv.Must(history.Bind(ctx, f.meta, f.bytes))(t)
 	f.put(t, "blob", []byte("live"))
 	u := f.begin(t, "upload", 4)
 	f.part(t, u.ID, 0, []byte("part"))
@@ -135,4 +136,12 @@ func TestRunPerformsAllTasks(t *testing.T) {
 		time.Sleep(metastore.UploadIdleLimit)
 		f.wantObjects(t, 1, "after a day (the blob's)")
 	})
+}
+
+// TestSweepWithoutItsEpoch checks that there is no sweep if no epoch can be made before it.
+func TestSweepWithoutItsEpoch(t *testing.T) {
+	f := newFixture(t, blob.Options{BeforeSweep: func(context.Context) error { return history.ErrFenced }})
+	if swept, err := f.SweepOrphans(t.Context()); !errors.Is(err, history.ErrFenced) || swept.Listed != 0 {
+		t.Errorf("%+v, %v, want %v", swept, err, history.ErrFenced)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/blob"
+	"sluice/history"
 	"sluice/internal/testenv"
 )
 
@@ -25,7 +26,7 @@ func TestConcurrentSweepers(t *testing.T) {
 	second := *first
 	second.Service = blob.New(first.meta, first.bytes, opt)
 	both := []*fixture{first, &second}
-	testenv.Must(blob.Bind(ctx, first.meta, first.bytes))(t)
+	testenv.Must(history.Bind(ctx, first.meta, first.bytes))(t)
 	for round := range rounds {
 		for range orphans {
 			first.orphan(t)

@@ -16,6 +16,7 @@ import (
 	"sluice/bytestore"
 	"sluice/checksum"
 	"sluice/database"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metastore"
 )
@@ -380,7 +381,7 @@ func TestBodyOfABadSource(t *testing.T) {
 	}{
 		"damaged": {func(t *testing.T, f *fixture, _ context.CancelFunc) {
 			testenv.OK(t, f.bytes.List(context.Background(), "", func(o bytestore.Object) error { damage(t, f.bytes, o.Name); return nil }))
-		}, blob.ErrCorrupt},
+		}, integrity.ErrCorrupt},
 		"deleted and cut": {func(t *testing.T, f *fixture, _ context.CancelFunc) {
 			f.remove(t, "source")
 			f.clock.Advance(25 * time.Hour)

@@ -18,6 +18,8 @@ import (
 	"sluice/database"
 	"sluice/exchange/headers"
 	"sluice/exchange/transfer"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -76,10 +78,10 @@ func (r Row) complete() Row {
 // like a refusal, nor an outage like a client's error.
 var storeRows = []Row{
 	{Is: database.ErrUnknownOutcome, Code: wire.CodeOutcomeUnknown, Detail: "it is unknown whether the request took effect; check, or retry it", RetryAfter: 1},
-	{Is: blob.ErrFenced, Code: wire.CodeNotReady, Detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", RetryAfter: 10},
-	{Is: blob.ErrFenceWaits, Code: wire.CodeNotReady, Detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed"},
+	{Is: history.ErrFenced, Code: wire.CodeNotReady, Detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", RetryAfter: 10},
+	{Is: history.ErrFenceWaits, Code: wire.CodeNotReady, Detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed"},
 	{Is: database.ErrSetBack, Code: wire.CodeRolledBack, Detail: "the service lacks changes that it had acknowledged, and accepts no others until its operator has decided how to continue; nothing was changed", RetryAfter: 60},
-	{Is: blob.ErrCorrupt, Code: wire.CodeDamaged, Detail: "stored bytes that the request needs are damaged or missing; the blob's other ranges may be intact"},
+	{Is: integrity.ErrCorrupt, Code: wire.CodeDamaged, Detail: "stored bytes that the request needs are damaged or missing; the blob's other ranges may be intact"},
 	{Is: database.ErrUnavailable, Code: wire.CodeUnavailable, Detail: "the database is unreachable or read-only; nothing was changed"},
 	{Is: database.ErrBusy, Code: wire.CodeOverloaded, Detail: "the request waited too long for other requests in the database; nothing was changed"},
 	{Is: blob.ErrCut, Code: wire.CodeOverloaded, Detail: blob.ErrCut.Error()},

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/exchange/transfer"
+	"sluice/integrity"
 	"sluice/internal/connlimit"
 	"sluice/internal/logbuffer"
 	"sluice/internal/tracing"
@@ -409,7 +409,7 @@ func (x *Exchange) level(gone bool) slog.Level {
 	switch {
 	case (x.Probe || x.dropped) && x.status != http.StatusInternalServerError:
 		return slog.LevelDebug
-	case errors.Is(x.err, blob.ErrCorrupt):
+	case errors.Is(x.err, integrity.ErrCorrupt):
 		return slog.LevelError
 	case x.err == nil || errors.Is(x.err, ErrDraining) || x.status < http.StatusInternalServerError || gone:
 		return slog.LevelInfo

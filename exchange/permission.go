@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"sluice/blob"
+	"sluice/history"
 )
 
 const (
@@ -33,7 +33,7 @@ func (x *Exchange) awaitFence() error {
 		return nil
 	}
 	err := s.fence.MayCommit()
-	if !errors.Is(err, blob.ErrFenceWaits) || !s.slots.beginHold() {
+	if !errors.Is(err, history.ErrFenceWaits) || !s.slots.beginHold() {
 		return err
 	}
 	defer s.slots.endHold()
@@ -42,7 +42,7 @@ func (x *Exchange) awaitFence() error {
 		err = s.fence.Await(step)
 		cancel()
 		switch {
-		case !errors.Is(err, blob.ErrFenceWaits) || x.Request.Context().Err() != nil:
+		case !errors.Is(err, history.ErrFenceWaits) || x.Request.Context().Err() != nil:
 			return err
 		case s.draining.Load():
 			return ErrDraining

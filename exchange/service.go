@@ -19,12 +19,11 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/blob"
 	"sluice/exchange/transfer"
+	"sluice/history"
 	"sluice/internal/logbuffer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
-	"sluice/past"
 	"sluice/wire"
 )
 
@@ -36,8 +35,8 @@ type Config struct {
 	Local Local // used only if Keys is nil
 
 	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
-	Fence      *blob.Fence                 // says whether anything may be written; nil: always
-	Past       *past.Past                  // says whether anything but reads is permitted; nil: always
+	Fence      *history.Fence              // says whether anything may be written; nil: always
+	Past       *history.Past               // says whether anything but reads is permitted; nil: always
 	Log        *slog.Logger
 	RequestLog *slog.Logger // of a line about each request; nil: Log
 	// LoggedRequests says which requests are logged; "": LogAll.
@@ -70,8 +69,8 @@ type Service struct {
 	limiter        *access.Limiter // of keys and addresses
 	probeLimiter   *access.Limiter // of requests to which no other limit applies; nil: no limits
 	lookupLimiter  *access.Limiter // of keys that are not cached; nil on a local instance
-	fence          *blob.Fence     // nil: there is none
-	past           *past.Past      // nil: it is not known
+	fence          *history.Fence  // nil: there is none
+	past           *history.Past   // nil: it is not known
 	slots          *slots
 	replies        *replies
 	documents      *replies

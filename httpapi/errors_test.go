@@ -14,6 +14,7 @@ import (
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/exchange"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/metering"
 	"sluice/wire"
@@ -24,7 +25,7 @@ import (
 var notForClients = []string{
 	// No route here calls what returns these.
 	"blob.ErrNoParts", "blob.ErrPartOrder", "blob.ErrPartUnknown", "blob.ErrPartTooSmall", "blob.ErrSource", "blob.ErrNoBucket", "blob.ErrBucketNotEmpty",
-	"blob.ErrForeignStore", "blob.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
+	"history.ErrForeignStore", "history.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName", "bytestore.ErrReadOnly",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrClock", "database.ErrLongStop", "database.ErrDamagedRow",
 	"access/keys.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group
@@ -37,7 +38,7 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 		texts = append(texts, row.Is.Error())
 	}
 	known := map[string]bool{}
-	for _, pkg := range []string{"blob", "session", "paychan", "access", "access/keys", "bytestore", "database", "metastore", "ledger", "metering"} {
+	for _, pkg := range []string{"blob", "history", "integrity", "session", "paychan", "access", "access/keys", "bytestore", "database", "metastore", "ledger", "metering"} {
 		for name, text := range testenv.Sentinels(t, "../"+pkg) {
 			known[pkg+"."+name] = true
 			listed := slices.Contains(texts, text)
@@ -112,7 +113,7 @@ func TestRowOf(t *testing.T) {
 		{fmt.Errorf("put: %w", bytestore.ErrNoSpace), http.StatusInsufficientStorage, wire.CodeStorageFull},
 		{&exchange.UnsatisfiedRange{Size: 5}, http.StatusRequestedRangeNotSatisfiable, wire.CodeRangeNotSatisfiable},
 		{errors.New("the password is hunter2"), http.StatusInternalServerError, wire.CodeInternal},
-		{blob.ErrCorrupt, http.StatusInternalServerError, wire.CodeDamaged},
+		{integrity.ErrCorrupt, http.StatusInternalServerError, wire.CodeDamaged},
 	}
 	for _, c := range cases {
 		row := errorTable.RowOf(c.err)

@@ -12,6 +12,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/integrity"
 	"sluice/internal/testenv"
 	"sluice/wire"
 )
@@ -65,7 +66,7 @@ func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	if res, body := s.do(t, "GET", path+"-lost", ""); body != small {
 		t.Errorf("after a write without a response: %d %.40q", res.StatusCode, body)
 	}
-	if damaged := strings.Count(s.logged(), blob.ErrCorrupt.Error()); damaged != 1 {
+	if damaged := strings.Count(s.logged(), integrity.ErrCorrupt.Error()); damaged != 1 {
 		t.Errorf("%d reads are logged as damage; one object is truncated", damaged)
 	}
 }

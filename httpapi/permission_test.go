@@ -7,26 +7,26 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
+	"sluice/history"
 	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
 // openFence returns the fence of a node that was started after another one. Its Watch does not run,
 // so it does not know whether it may write; or another database has passed its own.
-func openFence(t *testing.T, passed bool) *blob.Fence {
+func openFence(t *testing.T, passed bool) *history.Fence {
 	t.Helper()
 	meta := testenv.Must(sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{}))(t)
 	testenv.AtEnd(t, meta.Close)
 	bytes := memory.New()
-	testenv.OK(t, testenv.Error(blob.OpenFence(t.Context(), meta, bytes)))
-	f := testenv.Must(blob.OpenFence(t.Context(), meta, bytes))(t)
+	testenv.OK(t, testenv.Error(history.OpenFence(t.Context(), meta, bytes)))
+	f := testenv.Must(history.OpenFence(t.Context(), meta, bytes))(t)
 	if passed {
 		testenv.OK(t, bytes.Delete(t.Context(), bytestore.Name("sluice-epoch-0000000000000001-owner")))
-		if err := f.Renew(t.Context()); !errors.Is(err, blob.ErrFenced) {
+		if err := f.Renew(t.Context()); !errors.Is(err, history.ErrFenced) {
 			t.Fatalf("without its epoch: %v", err)
 		}
 	}

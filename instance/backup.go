@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"sluice/backup"
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/storage"
 )
 
@@ -234,8 +235,8 @@ func (b *backuper) readTables(ctx context.Context) error {
 	err := b.source.SQL.Dump(ctx, storage.Dump{
 		Begin: func(at time.Time, properties map[string]string) error {
 			b.w.Reset()
-			id := properties[blob.InstanceProperty]
-			if id == "" || strings.HasPrefix(id, blob.CopyOf("")) {
+			id := properties[history.InstanceProperty]
+			if id == "" || strings.HasPrefix(id, history.CopyOf("")) {
 				return errors.New("the instance is not complete: start a server on it, or finish its restore")
 			}
 			m.Instance, m.Snapshot, m.Program, m.Schema, m.Properties = id, at.UTC(), b.opt.Program, storage.Schema(), properties
@@ -270,8 +271,8 @@ func (b *backuper) readTables(ctx context.Context) error {
 	if err := b.w.EndTables(); err != nil {
 		return err
 	}
-	past, err := b.source.SQL.Past(ctx)
-	m.Generation = past.Generation
+	state, err := b.source.SQL.Past(ctx)
+	m.Generation = state.Generation
 	return err
 }
 
@@ -283,7 +284,7 @@ func (b *backuper) copyObjects(ctx context.Context) error {
 			return nil
 		}
 		err := twice(func() error { return b.copyObject(ctx, o) })
-		if errors.Is(err, blob.ErrCorrupt) {
+		if errors.Is(err, integrity.ErrCorrupt) {
 			return b.lost(ctx, string(o.Name), err, func() (bool, error) { return b.source.SQL.HasObject(ctx, string(o.Name)) })
 		}
 		if err == nil {
@@ -300,7 +301,7 @@ func (b *backuper) copyObjects(ctx context.Context) error {
 func (b *backuper) copyObject(ctx context.Context, o backup.Object) error {
 	r, err := b.source.Bytes.Open(ctx, o.Name, 0, o.Size)
 	if errors.Is(err, bytestore.ErrNotFound) || errors.Is(err, bytestore.ErrTruncated) {
-		return fmt.Errorf("%w: %w", blob.ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", integrity.ErrCorrupt, err)
 	}
 	if err != nil {
 		return err
@@ -371,7 +372,7 @@ func checkBody(o backup.Object, body []byte) error {
 // bodiesPage is how many inline bodies are read at a time, at most.
 const bodiesPage = 256
 
-// bodyReader reads inline bodies by ascending keys. The more of them are needed one after
+// bodyReader reads inline bodies by ascending keys. The more are needed one after
 // the other, the more it reads at a time.
 type bodyReader struct {
 	source *storage.Endpoint

@@ -19,6 +19,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/history"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -65,7 +66,7 @@ func TestBackup(t *testing.T) {
 	}
 	s, result := restored(t, repo, RestoreOptions{})
 	checkSource(t, s.Meta, s.Bytes)
-	id := testenv.Must(blob.Bind(t.Context(), running.Meta, running.Bytes))(t)
+	id := testenv.Must(history.Bind(t.Context(), running.Meta, running.Bytes))(t)
 	if result.ID != id || result.Generation != 2 || result.Blobs != sourceBlobs || result.Objects != made.Objects {
 		t.Errorf("restored were %+v of the instance %s", result, id)
 	}
@@ -361,7 +362,7 @@ func TestDamagedBackups(t *testing.T) {
 			to := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
 			_, err = Restore(t.Context(), damaged, m, to, RestoreOptions{})
 			testenv.Is(t, err, backup.ErrDamaged, "restoring with %s %s", o.Name, how)
-			if _, err := storage.Open(t.Context(), to, storage.Options{}); !errors.Is(err, blob.ErrUnfinishedCopy) {
+			if _, err := storage.Open(t.Context(), to, storage.Options{}); !errors.Is(err, history.ErrUnfinishedCopy) {
 				t.Errorf("%s, %s: a restore of a damaged backup can be served: %v", o.Name, how, err)
 			}
 		}

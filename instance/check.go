@@ -12,6 +12,8 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
 	"sluice/metastore"
@@ -178,7 +180,7 @@ func (c *checker) damaged(content metastore.ContentID, kind FindingKind, format 
 }
 
 func (c *checker) identity(ctx context.Context) (err error) {
-	if c.found.Instance, err = c.e.SQL.Property(ctx, blob.InstanceProperty); err != nil {
+	if c.found.Instance, err = c.e.SQL.Property(ctx, history.InstanceProperty); err != nil {
 		return err
 	}
 	wrong, err := wrongID(ctx, c.e)
@@ -274,7 +276,7 @@ func (c *checker) bodies(ctx context.Context) error {
 			return err
 		}
 		for _, one := range list {
-			if err := blob.CheckInline(one.Extent); err != nil {
+			if err := integrity.CheckInline(one.Extent); err != nil {
 				c.damaged(one.Content, DamagedBody, "content %v: part %d, byte %d: %v", one.Content, one.Part, one.Offset, err)
 			}
 		}
@@ -428,7 +430,7 @@ func (c *checker) readObject(ctx context.Context, o storage.Object) error {
 	switch {
 	case errors.Is(err, bytestore.ErrNotFound), errors.Is(err, bytestore.ErrTruncated):
 		return nil // objects has reported it, or it was freed since
-	case !errors.Is(err, blob.ErrCorrupt):
+	case !errors.Is(err, integrity.ErrCorrupt):
 		return err
 	}
 	there, err2 := c.e.SQL.HasObject(ctx, o.Object)
@@ -452,7 +454,7 @@ func (c *checker) readOnce(ctx context.Context, o storage.Object) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	n, err := io.Copy(io.Discard, blob.CheckObject(r, o.Extent))
+	n, err := io.Copy(io.Discard, integrity.CheckObject(r, o.Extent))
 	return n, errors.Join(err, r.Close())
 }
 

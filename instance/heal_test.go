@@ -14,6 +14,8 @@ import (
 	"sluice/backup"
 	"sluice/blob"
 	"sluice/database"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
 	"sluice/metastore"
@@ -108,7 +110,7 @@ func (h *healed) wantRead(blobs *blob.Service, name string, damaged bool) {
 	var got bytes.Buffer
 	_, err := c.WriteRange(h.t.Context(), &got, 0, c.Size)
 	if damaged {
-		testenv.Is(h.t, err, blob.ErrCorrupt, "read of %s", name)
+		testenv.Is(h.t, err, integrity.ErrCorrupt, "read of %s", name)
 		testenv.Equal(h.t, got.Len(), 0, "bytes of %s that were written", name)
 		return
 	}
@@ -232,7 +234,7 @@ func TestHealFromABucket(t *testing.T) {
 	h.do(dsn("nothing"), func(s *storage.Stores, blobs *blob.Service) {
 		refused(s, blobs, nil, "neither backups (the object sluice-backups) nor a copy")
 	})
-	h.do(dsn("foreign"), func(s *storage.Stores, blobs *blob.Service) { refused(s, blobs, blob.ErrForeignStore, "not of") })
+	h.do(dsn("foreign"), func(s *storage.Stores, blobs *blob.Service) { refused(s, blobs, history.ErrForeignStore, "not of") })
 
 	// The objects and packs are damaged in the bucket, and then as they were.
 	folder := filepath.Join(server.Folder(), "backups")
@@ -253,7 +255,7 @@ func TestHealFromABucket(t *testing.T) {
 	h.do(dsn("backups"), func(s *storage.Stores, blobs *blob.Service) {
 		refused(s, blobs, nil, "--heal-from")
 		server.Start()
-		refused(s, blobs, blob.ErrCorrupt, "damaged bytes too, and they are not used")
+		refused(s, blobs, integrity.ErrCorrupt, "damaged bytes too, and they are not used")
 		refused(s, blobs, backup.ErrDamaged, "pack-")
 		flipAll()
 		testenv.Equal(t, testenv.Must(blobs.Heal(t.Context()))(t), 2, "extents that were healed")

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/history"
 	"sluice/internal/storage"
 )
 
 // copyMarkers are the ids that an endpoint carries, each "" if there is none.
 type copyMarkers struct {
-	instanceObject string // blob.InstanceObject: the instance that the bytes belong to
-	copyObject     string // blob.CopyObject: the instance that is being restored here
-	property       string // blob.InstanceProperty: the instance, or blob.CopyOf it
+	instanceObject string // history.InstanceObject: the instance that the bytes belong to
+	copyObject     string // history.CopyObject: the instance that is being restored here
+	property       string // history.InstanceProperty: the instance, or history.CopyOf it
 	properties     int    // number of properties in the metadata
 }
 
@@ -25,15 +25,15 @@ func readMarkers(ctx context.Context, e *storage.Endpoint) (copyMarkers, error) 
 		return copyMarkers{}, err
 	}
 	properties, err := e.SQL.Properties(ctx)
-	found.property, found.properties = properties[blob.InstanceProperty], len(properties)
+	found.property, found.properties = properties[history.InstanceProperty], len(properties)
 	return found, err
 }
 
 func readByteMarkers(ctx context.Context, bytes bytestore.Store) (found copyMarkers, err error) {
-	if found.instanceObject, err = blob.ReadID(ctx, bytes, blob.InstanceObject); err != nil {
+	if found.instanceObject, err = history.ReadID(ctx, bytes.Open, history.InstanceObject); err != nil {
 		return copyMarkers{}, err
 	}
-	found.copyObject, err = blob.ReadID(ctx, bytes, blob.CopyObject)
+	found.copyObject, err = history.ReadID(ctx, bytes.Open, history.CopyObject)
 	return found, err
 }
 
@@ -56,7 +56,7 @@ func (r *restorer) markBytes(ctx context.Context, bytes bytestore.Store) error {
 	}); err != nil {
 		return err
 	}
-	if err := bytes.Put(ctx, blob.CopyObject, strings.NewReader(r.id), int64(len(r.id))); err != nil {
+	if err := bytes.Put(ctx, history.CopyObject, strings.NewReader(r.id), int64(len(r.id))); err != nil {
 		return err
 	}
 	r.marked = true
@@ -70,7 +70,7 @@ func (r *restorer) markMeta(ctx context.Context) (existed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	source, copying := strings.CutPrefix(found.property, blob.CopyOf(""))
+	source, copying := strings.CutPrefix(found.property, history.CopyOf(""))
 	switch {
 	case found.property == r.id && found.instanceObject == r.id:
 		return true, nil
@@ -88,7 +88,7 @@ func (r *restorer) markMeta(ctx context.Context) (existed bool, err error) {
 	if err := r.requireEmptyMeta(ctx, found); err != nil {
 		return false, err
 	}
-	return false, r.target.Meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(r.id))
+	return false, r.target.Meta.SetProperty(ctx, history.InstanceProperty, history.CopyOf(r.id))
 }
 
 // requireEmptyMeta returns an error if the target's metadata is not empty.
@@ -109,20 +109,20 @@ func (r *restorer) requireEmptyMeta(ctx context.Context, found copyMarkers) erro
 
 // wrongID returns how the object with the bytes' id differs from the metadata's id, or "".
 func wrongID(ctx context.Context, e *storage.Endpoint) (string, error) {
-	id, err := e.SQL.Property(ctx, blob.InstanceProperty)
-	if err != nil || strings.HasPrefix(id, blob.CopyOf("")) {
+	id, err := e.SQL.Property(ctx, history.InstanceProperty)
+	if err != nil || strings.HasPrefix(id, history.CopyOf("")) {
 		return "", err
 	}
-	have, err := blob.ReadID(ctx, e.Bytes, blob.InstanceObject)
+	have, err := history.ReadID(ctx, e.Bytes.Open, history.InstanceObject)
 	switch {
 	case errors.Is(err, bytestore.ErrTruncated):
-		return fmt.Sprintf("the object %s is cut; it should have the id of the instance %s", blob.InstanceObject, id), nil
+		return fmt.Sprintf("the object %s is cut; it should have the id of the instance %s", history.InstanceObject, id), nil
 	case err != nil || have == id:
 		return "", err
 	case have == "":
-		return fmt.Sprintf("the bytes lack the object %s, by which they belong to the instance %s", blob.InstanceObject, id), nil
+		return fmt.Sprintf("the bytes lack the object %s, by which they belong to the instance %s", history.InstanceObject, id), nil
 	}
-	return fmt.Sprintf("the object %s says that the bytes belong to the instance %q, and the metadata belong to %s", blob.InstanceObject, have, id), nil
+	return fmt.Sprintf("the object %s says that the bytes belong to the instance %q, and the metadata belong to %s", history.InstanceObject, have, id), nil
 }
 
 // writeID makes the bytes the instance's, which its objects must prove. If it is interrupted, the
@@ -131,12 +131,12 @@ func writeID(ctx context.Context, e *storage.Endpoint, found storage.Differences
 	if found.Objects > 0 && found.Missing == found.Objects || found.Objects == 0 && found.Unknown > 0 {
 		return fmt.Errorf("the bytes have %d objects to which the metadata do not refer, and none of %d to which they do: they belong to another instance", found.Unknown, found.Objects)
 	}
-	id, err := e.SQL.Property(ctx, blob.InstanceProperty)
+	id, err := e.SQL.Property(ctx, history.InstanceProperty)
 	if err == nil {
-		err = e.Bytes.Delete(ctx, blob.InstanceObject)
+		err = e.Bytes.Delete(ctx, history.InstanceObject)
 	}
 	if err == nil {
-		err = e.Bytes.Put(ctx, blob.InstanceObject, strings.NewReader(id), int64(len(id)))
+		err = e.Bytes.Put(ctx, history.InstanceObject, strings.NewReader(id), int64(len(id)))
 	}
 	return err
 }

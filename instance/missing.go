@@ -8,15 +8,15 @@ import (
 	"sync"
 
 	"sluice/backup"
-	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/integrity"
 )
 
-// twice calls read again if it returns blob.ErrCorrupt: an object that seems to be damaged or
+// twice calls read again if it returns integrity.ErrCorrupt: an object that seems to be damaged or
 // missing may have been on its way to its place, or have changed on its way here.
 func twice(read func() error) error {
 	err := read()
-	if errors.Is(err, blob.ErrCorrupt) {
+	if errors.Is(err, integrity.ErrCorrupt) {
 		err = read()
 	}
 	return err

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"sluice/blob"
 	"sluice/database"
+	"sluice/history"
 	"sluice/internal/storage"
 	"sluice/ledger"
-	"sluice/past"
 )
 
 // KeptFor is how long objects are kept after a recovery that the lost changes may have stored.
@@ -34,7 +33,7 @@ type Setback struct {
 	WithdrawnFrom []string // the ids of their channels
 	Unread        []Unread // channels that could not be read from the chain, sorted by sender
 
-	wrongID bool // the object blob.InstanceObject is not as it should be
+	wrongID bool // the object history.InstanceObject is not as it should be
 }
 
 // Named names a blob.
@@ -101,12 +100,12 @@ func Recover(ctx context.Context, l Location, opt RecoverOptions) (_ Setback, ge
 		}
 	}
 	if !found.Holds {
-		if err := blob.TakeOver(ctx, e.SQL, e.Bytes); err != nil {
+		if err := history.TakeOver(ctx, e.SQL, e.Bytes); err != nil {
 			return found, 0, err
 		}
 	}
 	now := e.SQL.Now()
-	generation, err = past.Begin(ctx, e.SQL, e.Bytes, database.KeptObjects{MadeBefore: now, Until: now.Add(KeptFor)})
+	generation, err = history.Begin(ctx, e.SQL, e.Bytes, database.KeptObjects{MadeBefore: now, Until: now.Add(KeptFor)})
 	if err != nil {
 		return found, 0, err
 	}
@@ -128,12 +127,12 @@ func ReleaseObjects(ctx context.Context, l Location) error {
 
 // examine compares an instance's parts.
 func examine(ctx context.Context, e *storage.Endpoint) (found Setback, err error) {
-	now, how, err := past.Compare(ctx, e.SQL, e.Bytes)
+	now, how, err := history.Compare(ctx, e.SQL, e.Bytes)
 	if err != nil {
 		return found, err
 	}
 	found.Generation, found.Seen = now.Generation, how
-	if found.Holds, err = blob.Holds(ctx, e.SQL, e.Bytes); err != nil {
+	if found.Holds, err = history.Holds(ctx, e.SQL, e.Bytes); err != nil {
 		return found, err
 	}
 	if found.Differences, err = e.Compare(ctx, maxNamed); err != nil {

@@ -10,11 +10,11 @@ import (
 	"slices"
 
 	"sluice/backup"
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/storage"
-	"sluice/past"
 )
 
 // RestoreOptions are the options of Restore. The functions are never called concurrently, and may
@@ -71,7 +71,7 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 	}
 	result = RestoreResult{ID: r.id, Existed: existed}
 	if existed {
-		return result, r.target.Bytes.Delete(ctx, blob.CopyObject)
+		return result, r.target.Bytes.Delete(ctx, history.CopyObject)
 	}
 	err = r.load(ctx, &result)
 	if err == nil && r.older() {
@@ -204,7 +204,7 @@ func (r *restorer) restoreObject(ctx context.Context, batch bytestore.Batch, o b
 		err = errors.Join(batch.Put(ctx, o.Name, o.Check(from), o.Size), from.Close())
 	}
 	switch {
-	case errors.Is(err, bytestore.ErrNotFound), errors.Is(err, bytestore.ErrTruncated), errors.Is(err, blob.ErrCorrupt):
+	case errors.Is(err, bytestore.ErrNotFound), errors.Is(err, bytestore.ErrTruncated), errors.Is(err, integrity.ErrCorrupt):
 		r.progress.damaged(string(o.Name), err)
 		return fmt.Errorf("%w: %w: name an older backup, or restore accounts or prefixes that do not need it", backup.ErrDamaged, err)
 	}
@@ -312,5 +312,5 @@ func (r *restorer) beginGeneration(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 	}
-	return past.Begin(ctx, r.target.SQL, r.target.Bytes, database.KeptObjects{})
+	return history.Begin(ctx, r.target.SQL, r.target.Bytes, database.KeptObjects{})
 }

@@ -11,9 +11,9 @@ import (
 
 	"sluice/access"
 	"sluice/backup"
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/history"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
@@ -36,7 +36,7 @@ func (r *restorer) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	case existed:
-		return r.target.Bytes.Delete(ctx, blob.CopyObject)
+		return r.target.Bytes.Delete(ctx, history.CopyObject)
 	}
 	var result RestoreResult
 	if err := r.load(ctx, &result); err != nil {
@@ -51,7 +51,7 @@ func TestRestoreCutAtEachStep(t *testing.T) {
 	t.Parallel()
 	data, repo := newSource(t), newRepository()
 	from := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
-	testenv.OK(t, errors.Join(from.Meta.SetProperty(t.Context(), blob.CandidateProperty, "of the source"), from.Close()))
+	testenv.OK(t, errors.Join(from.Meta.SetProperty(t.Context(), history.CandidateProperty, "of the source"), from.Close()))
 	id := backedUp(t, data, repo).Instance
 	for _, after := range []bool{false, true} {
 		for step, cut := 1, true; cut; step++ {
@@ -69,18 +69,18 @@ func TestRestoreCutAtEachStep(t *testing.T) {
 			markers := testenv.Must(readMarkers(t.Context(), to))(t)
 			// A target without a marker is still empty.
 			if markers.copyObject != "" && markers.property != id {
-				if _, err := blob.Bind(t.Context(), to.Meta, to.Bytes); !errors.Is(err, blob.ErrUnfinishedCopy) {
+				if _, err := history.Bind(t.Context(), to.Meta, to.Bytes); !errors.Is(err, history.ErrUnfinishedCopy) {
 					t.Fatalf("step %d, after %t: an interrupted restore can be served: %v", step, after, err)
 				}
 			}
 			if err := newRestorer(t, repo, to).run(t.Context()); err != nil {
 				t.Fatalf("step %d, after %t: the next run: %v", step, after, err)
 			}
-			if got, err := blob.Bind(t.Context(), to.Meta, to.Bytes); err != nil || got != id {
+			if got, err := history.Bind(t.Context(), to.Meta, to.Bytes); err != nil || got != id {
 				t.Fatalf("step %d, after %t: it is the instance %q, %v; want %q", step, after, got, err, id)
 			}
 			checkSource(t, to.Meta, to.Bytes)
-			if name, err := to.Meta.Property(t.Context(), blob.CandidateProperty); !errors.Is(err, database.ErrNotFound) {
+			if name, err := to.Meta.Property(t.Context(), history.CandidateProperty); !errors.Is(err, database.ErrNotFound) {
 				t.Errorf("the restored instance is the candidate %q, %v", name, err)
 			}
 			if markers, err = readMarkers(t.Context(), to); err != nil || markers.copyObject != "" {
@@ -108,7 +108,7 @@ func TestRestoreCutAtEachRead(t *testing.T) {
 			break
 		}
 		testenv.Is(t, err, errKilled, "step %d", step)
-		if _, err := storage.Open(t.Context(), to, storage.Options{}); !errors.Is(err, blob.ErrUnfinishedCopy) {
+		if _, err := storage.Open(t.Context(), to, storage.Options{}); !errors.Is(err, history.ErrUnfinishedCopy) {
 			t.Fatalf("step %d: an interrupted restore can be served: %v", step, err)
 		}
 		testenv.Must(Restore(t.Context(), repo, m, to, RestoreOptions{}))(t)
@@ -136,7 +136,7 @@ func TestRestoreIsMarkedFirst(t *testing.T) {
 	if !errors.Is(err, errKilled) {
 		t.Fatal(s, err)
 	}
-	if s, err := storage.Open(t.Context(), at, storage.Options{}); !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), r.id) {
+	if s, err := storage.Open(t.Context(), at, storage.Options{}); !errors.Is(err, history.ErrUnfinishedCopy) || !strings.Contains(err.Error(), r.id) {
 		t.Errorf("a restore that has just begun is opened: %v, %v", s, err)
 	}
 
@@ -168,13 +168,15 @@ func TestRestoreRefusals(t *testing.T) {
 		return func(e *storage.Endpoint) error { return e.Bytes.Put(t.Context(), name, strings.NewReader(other), 32) }
 	}
 	property := func(value string) func(*storage.Endpoint) error {
-		return func(e *storage.Endpoint) error { return e.Meta.SetProperty(t.Context(), blob.InstanceProperty, value) }
+		return func(e *storage.Endpoint) error {
+			return e.Meta.SetProperty(t.Context(), history.InstanceProperty, value)
+		}
 	}
 	for want, has := range map[string][]func(*storage.Endpoint) error{
 		"it has bytes already, such as the object stray":              {put("stray")},
-		"it is the instance " + other:                                 {put(blob.InstanceObject), property(other)},
-		"it contains an unfinished copy of the instance " + other:     {put(blob.CopyObject), property(blob.CopyOf(other))},
-		"an unfinished copy that has its bytes in another place":      {property(blob.CopyOf(m.Instance))},
+		"it is the instance " + other:                                 {put(history.InstanceObject), property(other)},
+		"it contains an unfinished copy of the instance " + other:     {put(history.CopyObject), property(history.CopyOf(other))},
+		"an unfinished copy that has its bytes in another place":      {property(history.CopyOf(m.Instance))},
 		"it is the instance " + other + ": restore to an empty place": {property(other)},
 	} {
 		data := testenv.MemoryDir(t)
@@ -199,9 +201,9 @@ func TestRestoreRefusals(t *testing.T) {
 func TestRestoreCountsGrownCommits(t *testing.T) {
 	target := endpointAt(t, testenv.MemoryDir(t), false)
 	for _, value := range []string{"7", "7", "9"} {
-		testenv.OK(t, setProperty(t.Context(), target.Meta, blob.CommitsProperty, value))
+		testenv.OK(t, setProperty(t.Context(), target.Meta, history.CommitsProperty, value))
 	}
-	if got, err := target.Meta.Property(t.Context(), blob.CommitsProperty); err != nil || got != "9" {
+	if got, err := target.Meta.Property(t.Context(), history.CommitsProperty); err != nil || got != "9" {
 		t.Errorf("%q commits are counted, %v, want as many as the source has", got, err)
 	}
 	testenv.OK(t, setProperty(t.Context(), target.Meta, "receiver", "0x1"))

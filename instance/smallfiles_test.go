@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/blob"
+	"sluice/history"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
@@ -72,7 +72,7 @@ func TestOneWrongBit(t *testing.T) {
 // another instance's bytes.
 func TestLostInstanceObject(t *testing.T) {
 	data := newSource(t)
-	id := filepath.Join(data, datadir.Bytes, string(blob.InstanceObject))
+	id := filepath.Join(data, datadir.Bytes, string(history.InstanceObject))
 	text := testenv.Must(os.ReadFile(id))(t)
 	for _, damage := range []func() error{
 		func() error { return os.Remove(id) },
@@ -88,7 +88,7 @@ func TestLostInstanceObject(t *testing.T) {
 			t.Errorf("a start: %v", err)
 		}
 		found := testenv.Must(recovered(t, data))(t)
-		if !strings.Contains(found.Seen, string(blob.InstanceObject)) {
+		if !strings.Contains(found.Seen, string(history.InstanceObject)) {
 			t.Errorf("a recovery: %+v", found)
 		}
 		testenv.Equal(t, string(testenv.Must(os.ReadFile(id))(t)), string(text), "the id")

@@ -8,17 +8,17 @@ import (
 	"strings"
 
 	"sluice/backup"
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/history"
 	"sluice/internal/lease"
 	"sluice/internal/storage"
 )
 
 // restorer restores a backup: first the objects, then the rows, and when both are complete, the
 // instance's id. Before anything else is stored in the target, both its parts are marked with that
-// id: the bytes by the object blob.CopyObject, the metadata by blob.CopyOf as its property
-// blob.InstanceProperty.
+// id: the bytes by the object history.CopyObject, the metadata by history.CopyOf as its property
+// history.InstanceProperty.
 type restorer struct {
 	repo     *backup.Repository
 	manifest *backup.Manifest
@@ -28,7 +28,7 @@ type restorer struct {
 	id       string   // the instance's
 	location Location // the target's
 	target   *storage.Endpoint
-	marked   bool // this run created blob.CopyObject
+	marked   bool // this run created history.CopyObject
 	cleanup  []func() error
 }
 
@@ -79,14 +79,14 @@ func (r *restorer) mark(ctx context.Context) (existed bool, err error) {
 		return existed, nil
 	}
 	if r.marked && !errors.Is(err, database.ErrUnknownOutcome) {
-		err = errors.Join(err, r.target.Bytes.Delete(ctx, blob.CopyObject))
+		err = errors.Join(err, r.target.Bytes.Delete(ctx, history.CopyObject))
 	}
 	return false, fmt.Errorf("the target: %w", err)
 }
 
 // locationProperties are the properties that describe a database or its bytes, and not the
 // instance. Earlier versions left "migration" in the databases that they copied.
-var locationProperties = []string{blob.InstanceProperty, blob.EpochProperty, blob.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed, "migration"}
+var locationProperties = []string{history.InstanceProperty, history.EpochProperty, history.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed, "migration"}
 
 // setProperty sets a property that may exist with the same value. Only the count of commits may be
 // another one, which an interrupted restore of an older backup has set.
@@ -99,7 +99,7 @@ func setProperty(ctx context.Context, properties database.Properties, name, valu
 	if err != nil || have == value {
 		return err
 	}
-	if name == blob.CommitsProperty {
+	if name == history.CommitsProperty {
 		return properties.ReplaceProperty(ctx, name, have, value)
 	}
 	return fmt.Errorf("it has another value of the property %s: %w", name, database.ErrExists)
@@ -108,19 +108,19 @@ func setProperty(ctx context.Context, properties database.Properties, name, valu
 // publish replaces the markers by the instance's id. The metadata comes last: with its id the
 // target is the instance.
 func (r *restorer) publish(ctx context.Context) error {
-	err := r.target.Bytes.Put(ctx, blob.InstanceObject, strings.NewReader(r.id), int64(len(r.id)))
+	err := r.target.Bytes.Put(ctx, history.InstanceObject, strings.NewReader(r.id), int64(len(r.id)))
 	if err != nil && !errors.Is(err, bytestore.ErrExists) {
 		return err
 	}
-	if other, err := blob.ReadID(ctx, r.target.Bytes, blob.InstanceObject); err != nil || other != r.id {
+	if other, err := history.ReadID(ctx, r.target.Bytes.Open, history.InstanceObject); err != nil || other != r.id {
 		return errors.Join(err, fmt.Errorf("the bytes of the target now belong to instance %s: restore to an empty place", other))
 	}
-	if err := r.target.Meta.ReplaceProperty(ctx, blob.InstanceProperty, blob.CopyOf(r.id), r.id); err != nil {
+	if err := r.target.Meta.ReplaceProperty(ctx, history.InstanceProperty, history.CopyOf(r.id), r.id); err != nil {
 		return err
 	}
-	if err := r.target.Bytes.Delete(ctx, blob.CopyObject); err != nil {
+	if err := r.target.Bytes.Delete(ctx, history.CopyObject); err != nil {
 		return err
 	}
-	_, err = blob.Bind(ctx, r.target.Meta, r.target.Bytes)
+	_, err = history.Bind(ctx, r.target.Meta, r.target.Bytes)
 	return err
 }

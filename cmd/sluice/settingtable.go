@@ -12,6 +12,7 @@ import (
 	"sluice/collect"
 	"sluice/exchange"
 	"sluice/httpapi"
+	"sluice/integrity"
 	"sluice/internal/logbuffer"
 	"sluice/internal/node"
 	"sluice/internal/storage"
@@ -251,7 +252,7 @@ func storageSettings(c *configuration) []setting {
 			help: "Interval at which all objects are listed, and those that nothing refers to are removed. The first time is at most 5 minutes after the start."},
 		{name: "allow-large-sweep", value: optional(&n.AllowLargeSweep),
 			help: "Allow the sweep for orphaned objects to delete more than its safety limit."},
-		{name: "scrub-period", value: constant(&n.ScrubPeriod, hours(blob.DefaultScrubPeriod)), check: notNegative(&n.ScrubPeriod),
+		{name: "scrub-period", value: constant(&n.ScrubPeriod, hours(integrity.DefaultScrubPeriod)), check: notNegative(&n.ScrubPeriod),
 			help: "Period in which everything stored is read and checked once, in the background; 0 to check only what is read."},
 		{name: "heal-from", value: optional(&n.Storage.HealFrom), placeholder: "DIR|DSN", words: "nowhere",
 			help: "Place with backups, or with a copy of the objects, from which damaged bytes are repaired: a folder, or s3://… as in --bytes."},

@@ -110,7 +110,7 @@ func within(dir string, folders ...string) bool {
 
 // The layers. A package imports only packages of this module that are below it.
 var (
-	services  = []string{"blob", "session", "paychan", "access", "access/sealed"}
+	services  = []string{"blob", "history", "integrity", "session", "paychan", "access", "access/sealed"}
 	bytes     = []string{"database", "metastore", "bytestore"} // contracts of what is stored
 	money     = []string{"database", "ledger"}                 // contracts of what is sold
 	whole     = []string{"database/whole", "database", "metastore", "ledger", "access/keys"}
@@ -137,13 +137,13 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"client", "collect", "conformance", "exchange", "httpapi", "s3api", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "internal/node"):
-		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "past", "internal", "internal/storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "internal", "internal/storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
-		return slices.Concat([]string{"backup", "metering", "internal", "internal/storage", "blob", "past", "database/whole"}, bytes, money), true
+		return slices.Concat([]string{"backup", "metering", "internal", "internal/storage", "blob", "history", "integrity", "database/whole"}, bytes, money), true
 	case within(dir, "backup"):
-		return []string{"blob", "metastore", "bytestore"}, true
+		return []string{"integrity", "metastore", "bytestore"}, true
 	case within(dir, "internal/storage"):
-		return slices.Concat([]string{"backup", "internal", "blob", "past", "database/whole"}, contracts, stores), true
+		return slices.Concat([]string{"backup", "internal", "blob", "history", "integrity", "database/whole"}, contracts, stores), true
 	case within(dir, "internal/tracing"):
 		return append([]string{"internal", "bytestore"}, whole...), true
 	case dir == "database/sqlstore":
@@ -198,7 +198,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "exchange/transfer"):
 		return []string{"access", "blob", "internal/httpconn"}, true
 	case within(dir, "exchange"):
-		return slices.Concat([]string{"internal", "exchange", "access", "blob", "past", "access/keys"}, bytes, pure), true
+		return slices.Concat([]string{"internal", "exchange", "access", "blob", "history", "integrity", "access/keys"}, bytes, pure), true
 	case within(dir, "httpapi"):
 		return slices.Concat([]string{"internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "s3api/internal/sigv4", "s3api/internal/document", "s3api/internal/postpolicy", "s3api/internal/model"):
@@ -210,8 +210,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "metering"):
 		return slices.Concat([]string{"internal", "wire"}, services, money), true
 	case within(dir, "blob"):
-		return append([]string{"internal", "checksum", "micropay"}, bytes...), true
-	case within(dir, "past"):
+		return append([]string{"internal", "history", "integrity", "checksum", "micropay"}, bytes...), true
+	case within(dir, "integrity"):
+		return append([]string{"internal/task", "history"}, bytes...), true
+	case within(dir, "history"):
 		return []string{"database", "bytestore"}, true
 	case within(dir, "session", "paychan"):
 		return append([]string{"internal", "micropay"}, money...), true

@@ -20,6 +20,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/collect"
+	"sluice/history"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
 	"sluice/internal/datadir"
@@ -31,7 +32,6 @@ import (
 	"sluice/internal/tracing"
 	"sluice/internal/vfs"
 	"sluice/metering"
-	"sluice/past"
 	"sluice/paychan"
 	"sluice/session"
 )
@@ -195,12 +195,12 @@ func (n *Node) databaseDamaged(err error) {
 }
 
 // done returns what this node has acknowledged.
-func (n *Node) done() past.Done {
+func (n *Node) done() history.Done {
 	if n.api == nil { // it is starting
-		return past.Done{}
+		return history.Done{}
 	}
 	channels := n.channels.Stats()
-	return past.Done{Chunksets: n.sessions.Stats().Chunksets, Payments: channels.Purchases + channels.Reads}
+	return history.Done{Chunksets: n.sessions.Stats().Chunksets, Payments: channels.Purchases + channels.Reads}
 }
 
 // seedFrom stores the files of Config.Seed, and logs each file that was skipped.
@@ -396,8 +396,8 @@ func (n *Node) fenceChanged(err error) {
 	case err == nil:
 		n.log.Info("no other database uses these bytes: deletions and writes continue")
 		n.blobs.FreeSoon()
-	case errors.Is(err, blob.ErrFenceWaits):
-	case errors.Is(err, blob.ErrFenced):
+	case errors.Is(err, history.ErrFenceWaits):
+	case errors.Is(err, history.ErrFenced):
 		n.log.Error("deletions have stopped and writes are refused", "error", err)
 	default:
 		n.log.Error("deletions have stopped", "error", err)

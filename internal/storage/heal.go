@@ -11,10 +11,11 @@ import (
 	"sync"
 
 	"sluice/backup"
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/s3"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/datadir"
 )
 
@@ -68,9 +69,9 @@ func (s *Stores) openHealSource(from string) error {
 type healSource struct{ bytes bytestore.Store }
 
 // errNoSource is returned if a place has nothing of any instance.
-var errNoSource = fmt.Errorf("the place has neither backups (the object %s) nor a copy of the instance's objects (with %s)", backup.RepositoryObject, blob.InstanceObject)
+var errNoSource = fmt.Errorf("the place has neither backups (the object %s) nor a copy of the instance's objects (with %s)", backup.RepositoryObject, history.InstanceObject)
 
-// Require implements blob.HealSource.
+// Require implements integrity.HealSource.
 func (s healSource) Require(ctx context.Context, instance string) error {
 	repo := backup.Repository{Bytes: s.bytes}
 	backups, err := repo.Exists(ctx)
@@ -80,29 +81,29 @@ func (s healSource) Require(ctx context.Context, instance string) error {
 	if backups {
 		err = repo.RequireInstance(ctx, instance)
 		if errors.Is(err, backup.ErrForeign) {
-			err = fmt.Errorf("%w: %w", blob.ErrForeignStore, err)
+			err = fmt.Errorf("%w: %w", history.ErrForeignStore, err)
 		}
 		return err
 	}
-	id, err := blob.InstanceOf(ctx, s.bytes.Open)
+	id, err := history.ReadID(ctx, s.bytes.Open, history.InstanceObject)
 	switch {
 	case err != nil:
 		return err
 	case id == "":
 		return errNoSource
 	case id != instance:
-		return fmt.Errorf("%w: it belongs to the instance %s, not to %s", blob.ErrForeignStore, id, instance)
+		return fmt.Errorf("%w: it belongs to the instance %s, not to %s", history.ErrForeignStore, id, instance)
 	}
 	return nil
 }
 
-// Open implements blob.HealSource.
+// Open implements integrity.HealSource.
 func (s healSource) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	return s.bytes.Open(ctx, name, off, n)
 }
 
-// Bodies implements blob.HealSource. Only backups have bodies.
-func (s healSource) Bodies(ctx context.Context, search blob.BodySearch) error {
+// Bodies implements integrity.HealSource. Only backups have bodies.
+func (s healSource) Bodies(ctx context.Context, search integrity.BodySearch) error {
 	repo := backup.Repository{Bytes: s.bytes}
 	if backups, err := repo.Exists(ctx); err != nil || !backups {
 		return err

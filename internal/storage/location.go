@@ -8,7 +8,7 @@ import (
 
 	"sluice/bytestore/cached"
 	"sluice/bytestore/s3"
-	"sluice/past"
+	"sluice/history"
 )
 
 // Location says where an instance's two parts are stored.
@@ -79,9 +79,9 @@ type Options struct {
 	// a folder, either a data folder or one with objects alone; "" for none.
 	HealFrom string
 
-	// Node and Done are past.Options'.
+	// Node and Done are history.Options'.
 	Node string
-	Done func() past.Done
+	Done func() history.Done
 
 	// Looking is called while a database is checked that is not recorded as whole, first when it
 	// begins and then after each step. If it returns an error, Open fails. nil: nothing is called.

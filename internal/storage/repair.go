@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"sluice/blob"
+	"sluice/history"
 )
 
 // ErrNotPermitted is returned by OpenRepairer, wrapped, if the instance must not be changed now.
@@ -34,7 +34,7 @@ func OpenRepairer(ctx context.Context, l Location) (_ *Endpoint, err error) {
 	if e.Look.Why != "" {
 		return nil, fmt.Errorf("%w: %s; start a server on it first, which looks for what it lacks", ErrNotPermitted, e.Look.Why)
 	}
-	if _, err := blob.Bind(ctx, e.Meta, e.Bytes); err != nil {
+	if _, err := history.Bind(ctx, e.Meta, e.Bytes); err != nil {
 		return nil, err
 	}
 	if err := e.openFence(ctx, l, Options{Node: "sluice check"}); err != nil {

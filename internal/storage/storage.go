@@ -20,9 +20,10 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
+	"sluice/history"
+	"sluice/integrity"
 	"sluice/internal/datadir"
 	"sluice/internal/vfs"
-	"sluice/past"
 )
 
 // Stores are an instance's open stores. The caller must Close them.
@@ -45,9 +46,9 @@ type Stores struct {
 	MigratedFrom, MigratedTo int64
 	// Fence detects another database that uses the same bytes. It is nil if both
 	// parts are in the data folder, and not behind a link or a mount point there.
-	Fence *blob.Fence
+	Fence *history.Fence
 	// Past notices that the instance was set back. It is nil unless Open has opened the stores.
-	Past *past.Past
+	Past *history.Past
 	// Look is the check that Open has made before it used the database. OpenEndpoint checks the
 	// pages alone.
 	Look Look
@@ -58,13 +59,13 @@ type Stores struct {
 	medium   bytestore.OpenFunc // opens what is stored itself, past the caches
 	remote   bool
 	sql      *sqlstore.Store
-	objects  *s3.Store        // nil if the bytes are in the data folder
-	cache    *cached.Store    // nil: none
-	files    *localfs.Store   // nil if the bytes are in an object store
-	record   func() error     // that the database is whole; set by OpenEndpoint alone, if it is in the folder
-	healFrom blob.HealSource  // nil: none
-	ballast  *datadir.Ballast // nil if the metadata is not in the data folder
-	leave    func() error     // datadir.Dir.Leave; nil unless Open has opened the stores
+	objects  *s3.Store            // nil if the bytes are in the data folder
+	cache    *cached.Store        // nil: none
+	files    *localfs.Store       // nil if the bytes are in an object store
+	record   func() error         // that the database is whole; set by OpenEndpoint alone, if it is in the folder
+	healFrom integrity.HealSource // nil: none
+	ballast  *datadir.Ballast     // nil if the metadata is not in the data folder
+	leave    func() error         // datadir.Dir.Leave; nil unless Open has opened the stores
 	close    []func() error
 }
 
@@ -167,7 +168,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 			return nil, err
 		}
 	}
-	if _, err := blob.Bind(ctx, s.Meta, s.Bytes); err != nil {
+	if _, err := history.Bind(ctx, s.Meta, s.Bytes); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
 	if s.Look.Why != "" {
@@ -204,14 +205,14 @@ func (s *Stores) openFence(ctx context.Context, l Location, opt Options) error {
 	}
 	var owned func() error
 	if fenced {
-		fence, err := blob.OpenFence(ctx, s.Meta, s.Bytes)
+		fence, err := history.OpenFence(ctx, s.Meta, s.Bytes)
 		if err != nil {
 			return err
 		}
 		s.Fence, owned = fence, fence.MayCommit
 		s.require(BytesUnshared, fence.Err)
 	}
-	p, err := past.Open(ctx, s.Meta, s.Bytes, past.Options{Node: opt.Node, Permitted: owned, Done: opt.Done})
+	p, err := history.OpenPast(ctx, s.Meta, s.Bytes, history.Options{Node: opt.Node, Permitted: owned, Done: opt.Done})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package past
+package history
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"sluice/database"
 )
 
-// markPrefix begins the names of the objects that record marks.
+// markPrefix begins the names of objects that record marks.
 const markPrefix = "sluice-mark-"
 
 // record is a mark that is recorded beside the bytes, in an empty object's name.

@@ -1,20 +1,21 @@
-package blob
+package task
 
 import (
 	"errors"
 	"fmt"
 )
 
-// failures collects a background task's errors. It counts them and keeps the first few, so that
+// Failures collects a background task's errors. It counts them and keeps the first few, so that
 // thousands of objects that fail for one reason are one line in the log.
-type failures struct {
+type Failures struct {
 	count   int
 	samples []error
 }
 
 const maxSamples = 3
 
-func (f *failures) add(err error) {
+// Add adds an error, unless it is nil.
+func (f *Failures) Add(err error) {
 	if err == nil {
 		return
 	}
@@ -23,9 +24,9 @@ func (f *failures) add(err error) {
 	}
 }
 
-// err returns nil if there were no errors. Otherwise it returns an error that wraps the samples and
+// Err returns nil if there were no errors. Otherwise it returns an error that wraps the samples and
 // reports the number of errors.
-func (f *failures) err() error {
+func (f *Failures) Err() error {
 	samples := errors.Join(f.samples...)
 	if f.count <= len(f.samples) {
 		return samples

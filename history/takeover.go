@@ -1,4 +1,4 @@
-package blob
+package history
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sluice/database"
 )
 
-// TakeOver makes a database the holder of the bytes, whichever database held them. A database that
+// TakeOver makes a database the holder of its bytes, whichever database held them. One that
 // holds them now is fenced within seconds. It is for an operator who has decided with which one to
 // continue. If it is interrupted, the database's next start completes it.
 func TakeOver(ctx context.Context, props database.Properties, bytes bytestore.Store) error {
@@ -48,7 +48,7 @@ func TakeOver(ctx context.Context, props database.Properties, bytes bytestore.St
 	}
 }
 
-// Holds reports whether a database is the holder of the bytes, or no database is.
+// Holds reports whether a database is the holder of its bytes, or no database is.
 func Holds(ctx context.Context, props database.Properties, bytes bytestore.Store) (bool, error) {
 	f := &Fence{props: props, bytes: bytes}
 	known, err := f.epoch(ctx)
@@ -59,7 +59,7 @@ func Holds(ctx context.Context, props database.Properties, bytes bytestore.Store
 	if err != nil || latest == 0 {
 		return err == nil, err
 	}
-	nonce, err := ReadID(ctx, bytes, epochName(latest))
+	nonce, err := ReadID(ctx, bytes.Open, epochName(latest))
 	return nonce == known.nonce, err
 }
 

@@ -1,4 +1,4 @@
-package blob
+package integrity
 
 import (
 	"sync"

@@ -1,4 +1,4 @@
-package past
+package history
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func newFolder(t *testing.T) *folder {
 func (f *folder) start() {
 	f.Helper()
 	f.db = testenv.Must(sqlstore.OpenSQLite(f.path, sqlstore.Options{}))(f)
-	f.past = testenv.Must(Open(f.Context(), f.db, f.bytes, Options{}))(f)
+	f.past = testenv.Must(OpenPast(f.Context(), f.db, f.bytes, Options{}))(f)
 	f.db.Guard(f.past.Commit)
 }
 
@@ -44,7 +44,7 @@ func (f *folder) stop() {
 	testenv.Check(f, f.db.Close())
 }
 
-// write commits a change of the instance.
+// write commits a change.
 func (f *folder) write(id string) error {
 	return testenv.Error(f.db.CreateKey(f.Context(), testKey(id)))
 }
@@ -143,7 +143,7 @@ func (f *folder) records() (names []bytestore.Name) {
 // anything, and both continue in the next generation.
 func TestSetbackIsKnownToAllNodes(t *testing.T) {
 	f := newFolder(t)
-	other := testenv.Must(Open(t.Context(), f.db, f.bytes, Options{}))(t)
+	other := testenv.Must(OpenPast(t.Context(), f.db, f.bytes, Options{}))(t)
 	testenv.Check(t, f.db.RecordSetback(t.Context(), 1, "seen by a third one"))
 	for _, p := range []*Past{f.past, other} {
 		p.turn(t.Context())
@@ -160,7 +160,7 @@ func TestSetbackIsKnownToAllNodes(t *testing.T) {
 // TestSetbackWhileANodeRuns: a node that has seen a mark notices that it is gone.
 func TestSetbackWhileANodeRuns(t *testing.T) {
 	f := newFolder(t)
-	idle := testenv.Must(Open(t.Context(), f.db, f.bytes, Options{}))(t)
+	idle := testenv.Must(OpenPast(t.Context(), f.db, f.bytes, Options{}))(t)
 	older := f.copied()
 	testenv.Check(t, f.write("one"))
 	f.rest()
@@ -180,7 +180,7 @@ func TestSetbackWhileANodeRuns(t *testing.T) {
 func TestNodesReportWhatMayBeDoneTwice(t *testing.T) {
 	f := newFolder(t)
 	var done Done
-	node := testenv.Must(Open(t.Context(), f.db, f.bytes, Options{Node: "one", Done: func() Done { return done }}))(t)
+	node := testenv.Must(OpenPast(t.Context(), f.db, f.bytes, Options{Node: "one", Done: func() Done { return done }}))(t)
 	leave := func() {
 		done.Chunksets += 10
 		done.Payments += 2
@@ -208,7 +208,7 @@ func TestNodesReportWhatMayBeDoneTwice(t *testing.T) {
 func TestMarksAreRecordedWhileANodeCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, db := memory.New(), &marksInMemory{}
-		p := testenv.Must(Open(t.Context(), db, bytes, Options{}))(t)
+		p := testenv.Must(OpenPast(t.Context(), db, bytes, Options{}))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		go p.Watch(ctx, func(err error) { t.Errorf("Watch found %v", err) })
 		for range 10 * recordsKept {

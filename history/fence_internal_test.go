@@ -1,9 +1,11 @@
-package blob
+package history
 
 import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"sluice/bytestore"
 )
 
 // TestElapsedByEitherClock checks that elapsed counts by either clock if the other one stood still:
@@ -27,6 +29,29 @@ func TestElapsedByEitherClock(t *testing.T) {
 	for name, then := range map[string]time.Time{"the monotonic clock": asleep, "the wall clock": setBack} {
 		if got := elapsed(then); got < time.Hour || got > time.Hour+time.Minute {
 			t.Errorf("%s stood still for an hour: %s have elapsed", name, got)
+		}
+	}
+}
+
+// TestMalformedEpochs checks that text and names that belong to no epoch are refused.
+func TestMalformedEpochs(t *testing.T) {
+	e := newEpoch(7)
+	if got, err := parseEpoch(e.String()); err != nil || got != e {
+		t.Errorf("%q was parsed as %+v, %v", e, got, err)
+	}
+	for _, text := range []string{"", "x " + e.nonce, "0 " + e.nonce, "7", "7 ", "7 " + e.nonce[1:], "7 " + e.nonce + "x"} {
+		if got, err := parseEpoch(text); err == nil {
+			t.Errorf("%q was parsed as %+v", text, got)
+		}
+	}
+	for _, name := range []bytestore.Name{epochName(7), claimName(7)} {
+		if n, ok := epochOfName(name); !ok || n != 7 {
+			t.Errorf("%s: %d, %t", name, n, ok)
+		}
+	}
+	for _, name := range []bytestore.Name{"", epochPrefix, epochPrefix + "x-owner", "7-owner"} {
+		if n, ok := epochOfName(name); ok {
+			t.Errorf("%s is of epoch %d", name, n)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package blob
+package history
 
 import (
 	"context"
@@ -10,6 +10,15 @@ import (
 
 	"sluice/bytestore"
 	"sluice/database"
+)
+
+// Errors of Bind. They are returned wrapped; use errors.Is to test for them.
+var (
+	// ErrForeignStore is returned if metadata and bytes belong to different instances.
+	ErrForeignStore = errors.New("metadata and bytes do not belong together")
+
+	// ErrUnfinishedCopy is returned if the stores hold an unfinished copy of another instance.
+	ErrUnfinishedCopy = errors.New("the stores hold an unfinished copy")
 )
 
 // How an instance is identified in the metadata and in the bytes.
@@ -41,7 +50,7 @@ func CopyOf(id string) string { return copyOf + id }
 // Bind returns ErrForeignStore if the ids differ, if the metadata has no id and there are bytes, or
 // if the bytes have no id and either store holds anything else. It returns ErrUnfinishedCopy if a
 // copy is being made or was interrupted. It must be called before New.
-func Bind(ctx context.Context, meta Metadata, bytes bytestore.Store) (string, error) {
+func Bind(ctx context.Context, meta database.Properties, bytes bytestore.Store) (string, error) {
 	found, err := readInstance(ctx, meta, bytes)
 	for {
 		if err == nil {
@@ -65,16 +74,16 @@ func Bind(ctx context.Context, meta Metadata, bytes bytestore.Store) (string, er
 type instance struct{ meta, bytes, copied string }
 
 // readInstance reads the bytes first: if they hold an id, the metadata held it before.
-func readInstance(ctx context.Context, meta Metadata, bytes bytestore.Store) (instance, error) {
+func readInstance(ctx context.Context, meta database.Properties, bytes bytestore.Store) (instance, error) {
 	var found instance
 	var err error
-	if found.bytes, err = ReadID(ctx, bytes, InstanceObject); errors.Is(err, bytestore.ErrTruncated) {
+	if found.bytes, err = ReadID(ctx, bytes.Open, InstanceObject); errors.Is(err, bytestore.ErrTruncated) {
 		err = fmt.Errorf("%w; if these are the metadata's bytes, sluice recover writes the object %s anew", err, InstanceObject)
 	}
 	if err != nil {
 		return instance{}, err
 	}
-	if found.copied, err = ReadID(ctx, bytes, CopyObject); err != nil {
+	if found.copied, err = ReadID(ctx, bytes.Open, CopyObject); err != nil {
 		return instance{}, err
 	}
 	found.meta, err = meta.Property(ctx, InstanceProperty)
@@ -107,7 +116,7 @@ func unfinished(source string) error {
 
 // complete performs a first start's next step: it makes the metadata's id, or puts it into the
 // bytes.
-func (i instance) complete(ctx context.Context, meta Metadata, bytes bytestore.Store) error {
+func (i instance) complete(ctx context.Context, meta database.Properties, bytes bytestore.Store) error {
 	if err := bothEmpty(ctx, meta, bytes, i.meta != ""); err != nil {
 		return err
 	}
@@ -126,11 +135,7 @@ func newID() string {
 
 // ReadID reads an object that holds an id of 32 characters. It returns "" if there is no such
 // object.
-func ReadID(ctx context.Context, bytes bytestore.Store, name bytestore.Name) (id string, err error) {
-	return readID(ctx, bytes.Open, name)
-}
-
-func readID(ctx context.Context, open bytestore.OpenFunc, name bytestore.Name) (id string, err error) {
+func ReadID(ctx context.Context, open bytestore.OpenFunc, name bytestore.Name) (id string, err error) {
 	r, err := open(ctx, name, 0, instanceLen)
 	if errors.Is(err, bytestore.ErrNotFound) {
 		return "", nil
@@ -146,8 +151,20 @@ func readID(ctx context.Context, open bytestore.OpenFunc, name bytestore.Name) (
 	return string(b), nil
 }
 
+// RequireInstance returns an error unless a store has the object that identifies the instance.
+func RequireInstance(ctx context.Context, open bytestore.OpenFunc, instance string) error {
+	got, err := ReadID(ctx, open, InstanceObject)
+	if err == nil && got == "" {
+		err = fmt.Errorf("%w: the store has no object %s: it may not be mounted, or has lost everything", ErrForeignStore, InstanceObject)
+	}
+	if err == nil && got != instance {
+		err = fmt.Errorf("%w: the store belongs to the instance %s, not to %s", ErrForeignStore, got, instance)
+	}
+	return err
+}
+
 // bothEmpty returns ErrForeignStore if the stores hold anything but an instance id.
-func bothEmpty(ctx context.Context, meta Metadata, bytes bytestore.Store, metaHasID bool) error {
+func bothEmpty(ctx context.Context, meta database.Properties, bytes bytestore.Store, metaHasID bool) error {
 	missing := "neither the metadata nor the bytes have an instance id"
 	if metaHasID {
 		missing = "the bytes have no instance id"

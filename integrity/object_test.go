@@ -1,4 +1,4 @@
-package blob
+package integrity
 
 import (
 	"bytes"
@@ -13,11 +13,11 @@ import (
 
 // TestCheckObject reads sources with a flipped bit, too short, and too long.
 func TestCheckObject(t *testing.T) {
-	for _, size := range []int{1, 1000, blockSize - 1, blockSize, blockSize + 1, 2 * blockSize} {
+	for _, size := range []int{1, 1000, BlockSize - 1, BlockSize, BlockSize + 1, 2 * BlockSize} {
 		data := bytes.Repeat([]byte("sluice!"), size/7+1)[:size]
 		var sums []uint32
-		for rest := data; len(rest) > 0; rest = rest[min(len(rest), blockSize):] {
-			sums = append(sums, blockSum(rest[:min(len(rest), blockSize)]))
+		for rest := data; len(rest) > 0; rest = rest[min(len(rest), BlockSize):] {
+			sums = append(sums, Sum(rest[:min(len(rest), BlockSize)]))
 		}
 		read := func(source []byte, slow bool, sums []uint32) ([]byte, error) {
 			var src io.Reader = bytes.NewReader(source)
@@ -43,6 +43,28 @@ func TestCheckObject(t *testing.T) {
 			if _, err := read(data, slow, sums[1:]); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%d bytes, a checksum too few: %v", size, err)
 			}
+		}
+	}
+}
+
+// TestCheckExtent checks that an extent must have one checksum for each of at most 64 blocks.
+func TestCheckExtent(t *testing.T) {
+	for _, c := range []struct {
+		size   int64
+		blocks int
+		want   bool
+	}{
+		{1, 1, true},
+		{1, 0, false},
+		{1, 2, false},
+		{BlockSize, 1, true},
+		{BlockSize + 1, 1, false},
+		{BlockSize + 1, 2, true},
+		{MaxBlocks * BlockSize, MaxBlocks, true},
+		{MaxBlocks*BlockSize + 1, MaxBlocks + 1, false},
+	} {
+		if err := CheckExtent(&metastore.Extent{Size: c.size, Blocks: make([]uint32, c.blocks)}); (err == nil) != c.want {
+			t.Errorf("%d bytes with %d checksums: %v", c.size, c.blocks, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package blob_test
+package history_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/sqlstore"
+	"sluice/history"
 	"sluice/internal/testenv"
 )
 
@@ -28,14 +29,14 @@ const fenceLimit = 30 * time.Second
 
 // guarded is a node that runs only a fence.
 type guarded struct {
-	*blob.Fence
+	*history.Fence
 	stop func()
 }
 
 // guard starts a node, which is stopped when the test ends.
 func guard(t *testing.T, meta database.Properties, bytes bytestore.Store) (guarded, error) {
 	t.Helper()
-	f, err := blob.OpenFence(t.Context(), meta, bytes)
+	f, err := history.OpenFence(t.Context(), meta, bytes)
 	if err != nil {
 		return guarded{}, err
 	}
@@ -57,7 +58,7 @@ func mustGuard(t *testing.T, meta database.Properties, bytes bytestore.Store) gu
 func (g guarded) holds(t *testing.T) bool {
 	t.Helper()
 	err := g.MayDelete(t.Context())
-	if err != nil && !errors.Is(err, blob.ErrFenceWaits) && !errors.Is(err, blob.ErrFenced) {
+	if err != nil && !errors.Is(err, history.ErrFenceWaits) && !errors.Is(err, history.ErrFenced) {
 		t.Fatal(err)
 	}
 	if err == nil && g.Err() != nil {
@@ -72,14 +73,6 @@ func (g guarded) wantHolder(t *testing.T, format string, a ...any) {
 	if !g.holds(t) {
 		t.Fatalf("%s: %v", fmt.Sprintf(format, a...), g.MayDelete(t.Context()))
 	}
-}
-
-// openMeta opens an empty database in a synctest bubble.
-func openMeta(t *testing.T) *sqlstore.Store {
-	t.Helper()
-	s := testenv.Must(sqlstore.OpenSQLite(template.Copy(t, openSQLite), sqlstore.Options{}))(t)
-	testenv.AtEnd(t, s.Close)
-	return s
 }
 
 // copyOf copies a database's properties that a fence uses.
@@ -111,7 +104,7 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 					t.Fatal("the copy is not fenced")
 				}
 			}
-			if err := duplicate.Err(); !errors.Is(err, blob.ErrFenced) || !strings.Contains(err.Error(), "run sluice recover for it") {
+			if err := duplicate.Err(); !errors.Is(err, history.ErrFenced) || !strings.Contains(err.Error(), "run sluice recover for it") {
 				t.Errorf("the fence of the copy is %v", err)
 			}
 			time.Sleep(time.Hour)
@@ -126,18 +119,18 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
-		testenv.Equal(t, testenv.Must(blob.Holds(t.Context(), original, bytes))(t), true, "bytes without a holder are held")
+		testenv.Equal(t, testenv.Must(history.Holds(t.Context(), original, bytes))(t), true, "bytes without a holder are held")
 		first := mustGuard(t, original, bytes)
 		first.wantHolder(t, "the first start of an instance waits")
 		older := copyOf(t, original)
 		testenv.OK(t, first.Renew(t.Context()))
 		holds := func(meta *sqlstore.Store, want bool) {
 			t.Helper()
-			testenv.Equal(t, testenv.Must(blob.Holds(t.Context(), meta, bytes))(t), want, "the database holds the bytes")
+			testenv.Equal(t, testenv.Must(history.Holds(t.Context(), meta, bytes))(t), want, "the database holds the bytes")
 		}
 		holds(original, true)
 		holds(older, false)
-		testenv.OK(t, blob.TakeOver(t.Context(), older, bytes))
+		testenv.OK(t, history.TakeOver(t.Context(), older, bytes))
 		holds(original, false)
 		holds(older, true)
 		time.Sleep(5 * time.Second)
@@ -153,13 +146,13 @@ func TestTakeOver(t *testing.T) {
 // committed adds commits to a database's count, as its nodes do.
 func committed(t *testing.T, meta *sqlstore.Store, n int64) {
 	t.Helper()
-	text, err := meta.Property(t.Context(), blob.CommitsProperty)
+	text, err := meta.Property(t.Context(), history.CommitsProperty)
 	if errors.Is(err, database.ErrNotFound) {
-		err = meta.SetProperty(t.Context(), blob.CommitsProperty, fmt.Sprint(n))
+		err = meta.SetProperty(t.Context(), history.CommitsProperty, fmt.Sprint(n))
 	} else if err == nil {
 		var have int64
 		if have, err = strconv.ParseInt(text, 10, 64); err == nil {
-			err = meta.ReplaceProperty(t.Context(), blob.CommitsProperty, text, fmt.Sprint(have+n))
+			err = meta.ReplaceProperty(t.Context(), history.CommitsProperty, text, fmt.Sprint(have+n))
 		}
 	}
 	testenv.OK(t, err)
@@ -198,7 +191,7 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 		g, err := guard(t, meta, bytes)
 		if err == nil {
 			nodes[i] = g
-		} else if refused = err; !errors.Is(err, blob.ErrFenced) {
+		} else if refused = err; !errors.Is(err, history.ErrFenced) {
 			t.Fatal(err)
 		}
 		time.Sleep(apart)
@@ -251,7 +244,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 			g.stop()
 			for name, meta := range map[string]*sqlstore.Store{"an old copy": old, "a copy without epochs": without} {
 				_, err := guard(t, copyOf(t, meta), bytes)
-				testenv.Is(t, err, blob.ErrFenced, "restart %d: %s", restart, name)
+				testenv.Is(t, err, history.ErrFenced, "restart %d: %s", restart, name)
 			}
 		}
 		var epochs, claims int
@@ -334,7 +327,7 @@ func TestNodesOfOneDatabase(t *testing.T) {
 func TestFenceOfAHolderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
-		holder, err := blob.OpenFence(t.Context(), original, bytes) // its Watch does not run
+		holder, err := history.OpenFence(t.Context(), original, bytes) // its Watch does not run
 		testenv.OK(t, err)
 		hangs := guarded{Fence: holder}
 		copied := copyOf(t, original)
@@ -344,7 +337,7 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 		duplicate.stop()
 		hangs.hangsOn(t, "a copy has taken the bytes")
 		// Old epochs are removed, the database's among them.
-		hung := testenv.Must(blob.OpenFence(t.Context(), copied, bytes))(t)
+		hung := testenv.Must(history.OpenFence(t.Context(), copied, bytes))(t)
 		time.Sleep(fenceLimit)
 		testenv.OK(t, hung.MayDelete(t.Context()))
 		other := copyOf(t, copied)
@@ -370,14 +363,14 @@ func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 		const other = "0123456789abcdef0123456789abcdef"
 		testenv.OK(t, bytes.Put(t.Context(), name, strings.NewReader(other), int64(len(other))))
 		time.Sleep(fenceLimit)
-		testenv.Is(t, holder.MayDelete(t.Context()), blob.ErrFenced, "a node with another database's epoch")
+		testenv.Is(t, holder.MayDelete(t.Context()), history.ErrFenced, "a node with another database's epoch")
 	})
 }
 
 // hangsOn ends the test unless the node, when it continues, finds itself fenced.
 func (g guarded) hangsOn(t *testing.T, what string) {
 	t.Helper()
-	testenv.Is(t, g.MayDelete(t.Context()), blob.ErrFenced, "a node that hung while %s", what)
+	testenv.Is(t, g.MayDelete(t.Context()), history.ErrFenced, "a node that hung while %s", what)
 }
 
 // TestFenceCutAtEachStep kills a node at each step. The next start of its database must soon be a
@@ -394,7 +387,7 @@ func TestFenceCutAtEachStep(t *testing.T) {
 					}
 					k := &killer{step: step, after: after}
 					ctx, cancel := context.WithCancel(t.Context())
-					if f, err := blob.OpenFence(ctx, cutFacts{meta, k}, cutBytes{bytes, k}); err == nil {
+					if f, err := history.OpenFence(ctx, cutFacts{meta, k}, cutBytes{bytes, k}); err == nil {
 						go f.Watch(ctx, func(error) {})
 						time.Sleep(fenceLimit)
 					} else if !errors.Is(err, errKilled) {
@@ -409,7 +402,7 @@ func TestFenceCutAtEachStep(t *testing.T) {
 					committed(t, meta, 1) // otherwise it is not known which is the original
 					next := mustGuard(t, meta, bytes)
 					other, err := guard(t, duplicate, bytes)
-					if err != nil && !errors.Is(err, blob.ErrFenced) {
+					if err != nil && !errors.Is(err, history.ErrFenced) {
 						t.Fatal(err)
 					}
 					time.Sleep(fenceLimit)
@@ -474,8 +467,8 @@ type historyNode struct {
 	owned    bool // it was permitted to commit
 }
 
-// history is a random history's state.
-type history struct {
+// course is a random history's state.
+type course struct {
 	t         *testing.T
 	bytes     *memory.Store
 	databases []*sqlstore.Store
@@ -487,7 +480,7 @@ type history struct {
 }
 
 // commit lets a node commit, if it may.
-func (h *history) commit(n *historyNode) {
+func (h *course) commit(n *historyNode) {
 	err := n.Commit()
 	switch {
 	case err == nil && h.passed[n.database]:
@@ -499,15 +492,15 @@ func (h *history) commit(n *historyNode) {
 			h.passed[h.last] = true
 		}
 		h.last = n.database
-	case errors.Is(err, blob.ErrFenced) && n.owned && !n.hangs:
+	case errors.Is(err, history.ErrFenced) && n.owned && !n.hangs:
 		h.t.Fatalf("a node of database %d that has always run was fenced: %v", n.database, err)
-	case !errors.Is(err, blob.ErrFenced) && !errors.Is(err, blob.ErrFenceWaits):
+	case !errors.Is(err, history.ErrFenced) && !errors.Is(err, history.ErrFenceWaits):
 		h.t.Fatal(err)
 	}
 }
 
 func fenceHistory(t *testing.T, random *rand.Rand) {
-	h := &history{t: t, bytes: memory.New(), databases: []*sqlstore.Store{openMeta(t)}, last: -1, passed: map[int]bool{}}
+	h := &course{t: t, bytes: memory.New(), databases: []*sqlstore.Store{openMeta(t)}, last: -1, passed: map[int]bool{}}
 	for range 60 {
 		switch random.IntN(8) {
 		case 0:
@@ -527,7 +520,7 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 			g, err := guard(t, h.databases[d], h.bytes)
 			if err == nil {
 				h.nodes = append(h.nodes, &historyNode{guarded: g, database: d})
-			} else if !errors.Is(err, blob.ErrFenced) {
+			} else if !errors.Is(err, history.ErrFenced) {
 				t.Fatal(err)
 			}
 		case 5:
@@ -540,7 +533,7 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 			}
 		case 6: // a sweep begins
 			if len(h.nodes) > 0 {
-				if err := h.nodes[random.IntN(len(h.nodes))].Renew(t.Context()); err != nil && !errors.Is(err, blob.ErrFenced) && !errors.Is(err, blob.ErrFenceWaits) {
+				if err := h.nodes[random.IntN(len(h.nodes))].Renew(t.Context()); err != nil && !errors.Is(err, history.ErrFenced) && !errors.Is(err, history.ErrFenceWaits) {
 					t.Fatal(err)
 				}
 			}
@@ -576,12 +569,12 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 // end starts the databases one after the other. One must become the holder, unless equal ones or
 // such as stopped before they were holders refuse each other. Then one of them must become the
 // holder as the error says.
-func (h *history) end() {
+func (h *course) end() {
 	t := h.t
 	holders := 0
 	start := func(meta *sqlstore.Store) {
 		g, err := guard(t, meta, h.bytes)
-		if errors.Is(err, blob.ErrFenced) {
+		if errors.Is(err, history.ErrFenced) {
 			return
 		}
 		testenv.OK(t, err)
@@ -603,13 +596,13 @@ func (h *history) end() {
 }
 
 // permitted returns how long after now a node may commit, in steps of 100 ms.
-func permitted(t *testing.T, f *blob.Fence, limit time.Duration) time.Duration {
+func permitted(t *testing.T, f *history.Fence, limit time.Duration) time.Duration {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		switch err := f.MayCommit(); {
 		case err == nil:
 			return time.Since(began)
-		case !errors.Is(err, blob.ErrFenceWaits):
+		case !errors.Is(err, history.ErrFenceWaits):
 			t.Fatal(err)
 		case time.Since(began) > limit:
 			t.Fatalf("after %s: %v", limit, err)
@@ -627,7 +620,7 @@ func TestCommitsOfAStart(t *testing.T) {
 		testenv.Is(t, first.MayCommit(), nil, "the first start of an instance")
 		time.Sleep(time.Hour + time.Second) // between two checks, so that the claim is not answered at once
 		second := mustGuard(t, meta, bytes)
-		testenv.Is(t, second.MayCommit(), blob.ErrFenceWaits, "a start beside a holder")
+		testenv.Is(t, second.MayCommit(), history.ErrFenceWaits, "a start beside a holder")
 		if took := permitted(t, second.Fence, time.Minute); took > 4*time.Second {
 			t.Errorf("a start beside a holder waits %s", took)
 		}
@@ -638,7 +631,7 @@ func TestCommitsOfAStart(t *testing.T) {
 			t.Errorf("a start alone waits %s, want 20 seconds", took)
 		}
 		duplicate := mustGuard(t, copyOf(t, meta), bytes)
-		for began := time.Now(); !errors.Is(duplicate.MayCommit(), blob.ErrFenced); time.Sleep(100 * time.Millisecond) {
+		for began := time.Now(); !errors.Is(duplicate.MayCommit(), history.ErrFenced); time.Sleep(100 * time.Millisecond) {
 			if err := duplicate.MayCommit(); err == nil || time.Since(began) > 4*time.Second {
 				t.Fatalf("after %s the copy of a database that runs: %v", time.Since(began), err)
 			}
@@ -652,7 +645,7 @@ func TestCommitsOfAStart(t *testing.T) {
 func TestCommitsAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, original := &unreadable{Store: memory.New()}, openMeta(t)
-		f := testenv.Must(blob.OpenFence(t.Context(), original, store))(t)
+		f := testenv.Must(history.OpenFence(t.Context(), original, store))(t)
 		time.Sleep(14 * time.Second)
 		testenv.Is(t, f.MayCommit(), nil, "after a short pause")
 		watch := func() (stop func()) {
@@ -667,10 +660,10 @@ func TestCommitsAfterAPause(t *testing.T) {
 			return f.Await(ctx)
 		}
 		time.Sleep(2 * time.Second)
-		testenv.Is(t, f.MayCommit(), blob.ErrFenceWaits, "after a long pause")
+		testenv.Is(t, f.MayCommit(), history.ErrFenceWaits, "after a long pause")
 		store.on.Store(true) // and the bytes cannot be reached
 		stop := watch()
-		testenv.Is(t, await(time.Minute), blob.ErrFenceWaits, "after a long pause without the bytes")
+		testenv.Is(t, await(time.Minute), history.ErrFenceWaits, "after a long pause without the bytes")
 		store.on.Store(false)
 		testenv.Is(t, await(3*time.Second), nil, "after a check")
 		store.on.Store(true)
@@ -691,8 +684,8 @@ func TestCommitsAfterAPause(t *testing.T) {
 			t.Errorf("%s after the pause began the copy and the original may commit", time.Since(began))
 		}
 		defer watch()()
-		testenv.Is(t, await(time.Second), blob.ErrFenced, "after a copy has become the holder")
-		testenv.Is(t, f.Renew(t.Context()), blob.ErrFenced, "a new epoch of a fenced database")
+		testenv.Is(t, await(time.Second), history.ErrFenced, "after a copy has become the holder")
+		testenv.Is(t, f.Renew(t.Context()), history.ErrFenced, "a new epoch of a fenced database")
 	})
 }
 
@@ -736,7 +729,7 @@ func TestOldBackupsAreRefused(t *testing.T) {
 		nodes = append(nodes, mustGuard(t, original, bytes))
 		time.Sleep(fenceLimit)
 		before := copyOf(t, original)
-		service := newFixture(t, blob.Options{BeforeSweep: nodes[1].Renew})
+		service := blob.New(openMeta(t), memory.New(), blob.Options{BeforeSweep: nodes[1].Renew})
 		testenv.Must(service.SweepOrphans(t.Context()))(t)
 		swept := copyOf(t, original)
 		nodes[0].stop()
@@ -747,21 +740,13 @@ func TestOldBackupsAreRefused(t *testing.T) {
 			g.stop()
 		}
 		for name, backup := range map[string]*sqlstore.Store{"before the sweep": before, "of half a day ago": swept} {
-			testenv.Is(t, testenv.Error(guard(t, backup, bytes)), blob.ErrFenced, "a backup from %s", name)
+			testenv.Is(t, testenv.Error(guard(t, backup, bytes)), history.ErrFenced, "a backup from %s", name)
 		}
-		epoch, err := original.Property(t.Context(), blob.EpochProperty)
+		epoch, err := original.Property(t.Context(), history.EpochProperty)
 		if err != nil || !strings.HasPrefix(epoch, "0000000000000004 ") {
 			t.Errorf("the epoch of the original is %s, %v, want 4: of the start of a node, the sweep, and half a day", epoch, err)
 		}
 	})
-}
-
-// TestSweepWithoutItsEpoch checks that there is no sweep if no epoch can be made before it.
-func TestSweepWithoutItsEpoch(t *testing.T) {
-	f := newFixture(t, blob.Options{BeforeSweep: func(context.Context) error { return blob.ErrFenced }})
-	if swept, err := f.SweepOrphans(t.Context()); !errors.Is(err, blob.ErrFenced) || swept.Listed != 0 {
-		t.Errorf("%+v, %v, want %v", swept, err, blob.ErrFenced)
-	}
 }
 
 // TestCommitsAreCounted checks that a holder records its commits at most every ten seconds and when
@@ -772,7 +757,7 @@ func TestCommitsAreCounted(t *testing.T) {
 		bytes, meta := memory.New(), openMeta(t)
 		counted := func() string {
 			t.Helper()
-			text, err := meta.Property(t.Context(), blob.CommitsProperty)
+			text, err := meta.Property(t.Context(), history.CommitsProperty)
 			if errors.Is(err, database.ErrNotFound) {
 				return "none"
 			}
@@ -805,22 +790,22 @@ func TestEpochsOfOlderVersions(t *testing.T) {
 		const nonce = "0123456789abcdef0123456789abcdef"
 		older := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
 		err := errors.Join(
-			meta.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, nonce)),
+			meta.SetProperty(t.Context(), history.EpochProperty, fmt.Sprintf("%016x %s", 1, nonce)),
 			bytes.Put(t.Context(), older, strings.NewReader(nonce), int64(len(nonce))))
 		testenv.OK(t, err)
 		g := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)
 		g.wantHolder(t, "after the epoch of an older version")
-		epoch := testenv.Must(meta.Property(t.Context(), blob.EpochProperty))(t)
-		id, err := blob.ReadID(t.Context(), bytes, bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2)))
+		epoch := testenv.Must(meta.Property(t.Context(), history.EpochProperty))(t)
+		id, err := history.ReadID(t.Context(), bytes.Open, bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2)))
 		if number, nonce, _ := strings.Cut(epoch, " "); err != nil || number != "0000000000000002" || nonce != id {
 			t.Errorf("an older version reads %s, %v in the bytes, and %s in the database", id, err, epoch)
 		}
 		copied := openMeta(t)
-		testenv.OK(t, copied.SetProperty(t.Context(), blob.EpochProperty, fmt.Sprintf("%016x %s", 1, strings.Repeat("f", 32))))
+		testenv.OK(t, copied.SetProperty(t.Context(), history.EpochProperty, fmt.Sprintf("%016x %s", 1, strings.Repeat("f", 32))))
 		g.stop()
 		testenv.OK(t, bytes.Delete(t.Context(), bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))))
-		if _, err := guard(t, copied, bytes); !errors.Is(err, blob.ErrFenced) || strings.Contains(err.Error(), "commits") {
+		if _, err := guard(t, copied, bytes); !errors.Is(err, history.ErrFenced) || strings.Contains(err.Error(), "commits") {
 			t.Errorf("a database with another epoch than an older version's: %v", err)
 		}
 	})
@@ -849,7 +834,7 @@ func TestUnreadableEpochIsNotAFence(t *testing.T) {
 		time.Sleep(fenceLimit)
 		first.wantHolder(t, "the first node does not hold the bytes")
 		store.on.Store(true)
-		if _, err := blob.OpenFence(t.Context(), meta, store); !errors.Is(err, errResponse) || errors.Is(err, blob.ErrFenced) {
+		if _, err := history.OpenFence(t.Context(), meta, store); !errors.Is(err, errResponse) || errors.Is(err, history.ErrFenced) {
 			t.Errorf("error %v, want %v", err, errResponse)
 		}
 		store.on.Store(false)
@@ -870,7 +855,7 @@ type change struct {
 func watched(t *testing.T, meta database.Properties, bytes bytestore.Store) (stop func() []change) {
 	t.Helper()
 	began := time.Now()
-	f := testenv.Must(blob.OpenFence(t.Context(), meta, bytes))(t)
+	f := testenv.Must(history.OpenFence(t.Context(), meta, bytes))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var changes []change
 	var running sync.WaitGroup
@@ -896,7 +881,7 @@ func TestWatchReportsChanges(t *testing.T) {
 		time.Sleep(time.Minute)
 		duplicate := watched(t, copyOf(t, original), bytes)
 		time.Sleep(time.Minute)
-		if got := duplicate(); len(got) != 1 || got[0].after > 18*time.Second || !errors.Is(got[0].err, blob.ErrFenced) {
+		if got := duplicate(); len(got) != 1 || got[0].after > 18*time.Second || !errors.Is(got[0].err, history.ErrFenced) {
 			t.Errorf("the copy reports %v", got)
 		}
 		props.on.Store(true)
@@ -957,8 +942,8 @@ func TestEpochMadeDuringAStart(t *testing.T) {
 				other.stop()
 				props.on.Store(want != nil)
 			}}
-			_, err := blob.OpenFence(t.Context(), props, store)
-			if !errors.Is(err, want) || errors.Is(err, blob.ErrFenced) {
+			_, err := history.OpenFence(t.Context(), props, store)
+			if !errors.Is(err, want) || errors.Is(err, history.ErrFenced) {
 				t.Errorf("error %v, want %v", err, want)
 			}
 		})
@@ -970,13 +955,13 @@ func TestEpochMadeDuringAStart(t *testing.T) {
 func TestFenceBesideOtherObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), openMeta(t)
-		for _, name := range []bytestore.Name{"00-first", blob.InstanceObject, "zz-last"} {
+		for _, name := range []bytestore.Name{"00-first", history.InstanceObject, "zz-last"} {
 			testenv.OK(t, bytes.Put(t.Context(), name, strings.NewReader("x"), 1))
 		}
 		node := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)
 		testenv.Is(t, node.MayDelete(t.Context()), nil, "a node that starts with other objects in the store")
-		_, err := blob.OpenFence(t.Context(), meta, brokenList{memory.New()})
+		_, err := history.OpenFence(t.Context(), meta, brokenList{memory.New()})
 		testenv.Is(t, err, errResponse, "a listing that fails")
 	})
 }

@@ -1,4 +1,4 @@
-package past
+package history
 
 import (
 	"context"

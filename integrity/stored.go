@@ -1,4 +1,4 @@
-package blob
+package integrity
 
 import (
 	"context"
@@ -24,20 +24,20 @@ type storedCheck struct {
 
 // all checks all blocks. An error says nothing about the bytes.
 func (c *storedCheck) all(ctx context.Context) error {
-	return c.blocks(ctx, 0, (c.e.Size-1)/blockSize)
+	return c.blocks(ctx, 0, (c.e.Size-1)/BlockSize)
 }
 
 // blocks checks blocks first to last. An error says nothing about the bytes.
 func (c *storedCheck) blocks(ctx context.Context, first, last int64) error {
-	if err := checkExtent(c.e); err != nil {
-		c.mark(0, (c.e.Size-1)/blockSize, err)
+	if err := CheckExtent(c.e); err != nil {
+		c.mark(0, (c.e.Size-1)/BlockSize, err)
 		return nil
 	}
 	if c.e.Object == "" {
 		c.read += int64(len(c.e.Body))
 		if c.e.Body == nil {
 			c.mark(0, 0, errors.New("the body is missing"))
-		} else if int64(len(c.e.Body)) != c.e.Size || blockSum(c.e.Body) != c.e.Blocks[0] {
+		} else if int64(len(c.e.Body)) != c.e.Size || Sum(c.e.Body) != c.e.Blocks[0] {
 			c.mark(0, 0, errors.New("the checksum differs"))
 		}
 		return nil
@@ -52,7 +52,7 @@ func (c *storedCheck) blocks(ctx context.Context, first, last int64) error {
 		switch {
 		case err == nil:
 			block = next
-		case !isDamage(err):
+		case !IsDamage(err):
 			return err
 		case errors.Is(err, bytestore.ErrNotFound):
 			c.mark(first, last, errors.New("the object is missing"))
@@ -69,7 +69,7 @@ func (c *storedCheck) blocks(ctx context.Context, first, last int64) error {
 
 // mark records that blocks are damaged.
 func (c *storedCheck) mark(first, last int64, reason error) {
-	for block := first; block <= last && block < maxBlocks; block++ {
+	for block := first; block <= last && block < MaxBlocks; block++ {
 		c.bad |= 1 << block
 	}
 	c.reason = reason
@@ -78,29 +78,29 @@ func (c *storedCheck) mark(first, last int64, reason error) {
 // run checks blocks as long as they can be read, and returns the one that could not, with the
 // error.
 func (c *storedCheck) run(ctx context.Context, first, last int64) (next int64, err error) {
-	start := first * blockSize
+	start := first * BlockSize
 	if err := c.step(); err != nil {
 		return first, err
 	}
-	r, err := c.open(ctx, bytestore.Name(c.e.Object), start, min((last+1)*blockSize, c.e.Size)-start)
+	r, err := c.open(ctx, bytestore.Name(c.e.Object), start, min((last+1)*BlockSize, c.e.Size)-start)
 	if err != nil {
 		return first, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	buf := blockBuffers.Get().(*[blockSize]byte)
-	defer blockBuffers.Put(buf)
+	buf := buffers.Get().(*[BlockSize]byte)
+	defer buffers.Put(buf)
 	for block := first; block <= last; block++ {
 		if block > first {
 			if err := c.step(); err != nil {
 				return block, err
 			}
 		}
-		b := buf[:min(blockSize, c.e.Size-block*blockSize)]
+		b := buf[:min(BlockSize, c.e.Size-block*BlockSize)]
 		if _, err := bytestore.ReadFull(r, b); err != nil {
 			return block, err
 		}
 		c.read += int64(len(b))
-		if blockSum(b) != c.e.Blocks[block] {
+		if Sum(b) != c.e.Blocks[block] {
 			c.mark(block, block, errors.New("the checksum differs"))
 		}
 	}
@@ -112,6 +112,6 @@ func (c *storedCheck) damage(id metastore.ExtentID) metastore.Damage {
 	first := bits.TrailingZeros64(c.bad)
 	return metastore.Damage{
 		ExtentID: id, Size: c.e.Size, Object: c.e.Object, Bad: c.bad,
-		Reason: fmt.Sprintf("%d of %d blocks, the first is block %d: %v", bits.OnesCount64(c.bad), (c.e.Size+blockSize-1)/blockSize, first, c.reason),
+		Reason: fmt.Sprintf("%d of %d blocks, the first is block %d: %v", bits.OnesCount64(c.bad), (c.e.Size+BlockSize-1)/BlockSize, first, c.reason),
 	}
 }

@@ -1,4 +1,4 @@
-package blob
+package integrity
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/task"
 	"sluice/metastore"
 )
 
@@ -18,12 +19,17 @@ const (
 	extentWeight = 64 << 10
 	scrubPage    = 100       // extents
 	measureEvery = time.Hour // how much there is to check
+
+	// saveEvery is how often the scrub saves how far it is. After a crash it reads again what it
+	// has read since. saveTimeout bounds that.
+	saveEvery   = 30 * time.Second
+	saveTimeout = 10 * time.Second
 )
 
 // scrubbing is a run.
 type scrubbing struct {
-	s     *Service
-	pace  *pacer
+	c     *Checker
+	pace  Pace
 	state metastore.Scrub
 	saved time.Time // when state was
 	done  int64     // extents that the run has checked
@@ -38,15 +44,15 @@ type scrubbing struct {
 // time. It returns the number of extents that it has checked, and an error, without an end of the
 // round, if the bytes or the metadata cannot be read. What was deleted or replaced before it was
 // read is no damage.
-func (s *Service) Scrub(ctx context.Context) (extents int64, err error) {
-	x := scrubbing{s: s, pace: s.newPacer(), saved: time.Now()}
-	if x.state, err = s.meta.Scrub(ctx); err != nil {
+func (c *Checker) Scrub(ctx context.Context) (extents int64, err error) {
+	x := scrubbing{c: c, pace: c.opt.Pace(), saved: time.Now()}
+	if x.state, err = c.meta.Scrub(ctx); err != nil {
 		return 0, err
 	}
 	if !x.state.Running {
 		x.state = metastore.Scrub{
 			Revision: x.state.Revision, Finished: x.state.Finished,
-			Round: x.state.Round + 1, Began: s.meta.Now(), Running: true,
+			Round: x.state.Round + 1, Began: c.meta.Now(), Running: true,
 		}
 	}
 	err = errors.Join(x.run(ctx), x.save(ctx))
@@ -59,7 +65,7 @@ func (s *Service) Scrub(ctx context.Context) (extents int64, err error) {
 // run checks what the round has not checked yet.
 func (x *scrubbing) run(ctx context.Context) error {
 	for !x.state.Bodies {
-		page, err := x.s.meta.Objects(ctx, x.state.Object, scrubPage)
+		page, err := x.c.meta.Objects(ctx, x.state.Object, scrubPage)
 		if err != nil {
 			return err
 		}
@@ -69,15 +75,15 @@ func (x *scrubbing) run(ctx context.Context) error {
 		}
 	}
 	for { // many pages may have no inline extent to pause after
-		if _, err := x.pace.next(ctx, 1); err != nil {
+		if _, err := x.pace(ctx, 1); err != nil {
 			return err
 		}
-		page, err := x.s.meta.StoredExtents(ctx, x.state.Inline, scrubPage)
+		page, err := x.c.meta.StoredExtents(ctx, x.state.Inline, scrubPage)
 		if err != nil {
 			return err
 		}
 		if len(page) == 0 {
-			x.state.Running, x.state.Finished = false, x.s.meta.Now()
+			x.state.Running, x.state.Finished = false, x.c.meta.Now()
 			return nil
 		}
 		if err := x.check(ctx, page); err != nil {
@@ -106,7 +112,7 @@ func (x *scrubbing) check(ctx context.Context, page []metastore.StoredExtent) er
 				return err
 			}
 		}
-		if time.Since(x.saved) >= x.s.saveEvery {
+		if time.Since(x.saved) >= saveEvery {
 			if err := x.save(ctx); err != nil {
 				return err
 			}
@@ -122,19 +128,16 @@ func (x *scrubbing) checkOne(ctx context.Context, e *metastore.StoredExtent) err
 			return err
 		}
 	}
-	check := storedCheck{open: x.s.opt.OpenStored, e: &e.Extent, step: func() error {
-		_, err := x.pace.next(ctx, 1)
-		return err
-	}}
+	check := storedCheck{open: x.c.opt.OpenStored, e: &e.Extent, step: x.pace.step(ctx)}
 	err := check.all(ctx)
-	x.s.counts.scrubbed.Add(check.read)
+	x.c.counts.scrubbed.Add(check.read)
 	if err != nil {
 		return err
 	}
 	if check.bad != 0 {
-		err = x.s.recordDamage(ctx, check.damage(e.ID()))
-	} else if x.s.damaged.may(e.Content) {
-		err = x.s.meta.ForgetDamage(ctx, metastore.Damage{ExtentID: e.ID(), Object: e.Object})
+		err = x.c.recordDamage(ctx, check.damage(e.ID()))
+	} else if x.c.damaged.may(e.Content) {
+		err = x.c.meta.ForgetDamage(ctx, metastore.Damage{ExtentID: e.ID(), Object: e.Object})
 	}
 	if err != nil {
 		return err
@@ -151,31 +154,31 @@ func (x *scrubbing) waitAfter(ctx context.Context, e *metastore.StoredExtent, be
 		return ctx.Err()
 	}
 	due := time.Duration(float64(e.Size+extentWeight) / x.rate * float64(time.Second))
-	return wait(ctx, due-time.Since(began))
+	return task.Wait(ctx, due-time.Since(began))
 }
 
 // measure sets the rate at which the round ends in time.
 func (x *scrubbing) measure(ctx context.Context) error {
-	extents, bytes, err := x.s.meta.StoredSize(ctx)
+	extents, bytes, err := x.c.meta.StoredSize(ctx)
 	if err != nil {
 		return err
 	}
 	x.measured, x.rate = time.Now(), 0
 	left := float64(bytes-x.state.Bytes) + extentWeight*float64(extents-x.state.Extents)
-	end := x.state.Began.Add(x.s.opt.ScrubPeriod / 10 * roundTenths)
+	end := x.state.Began.Add(x.c.opt.ScrubPeriod / 10 * roundTenths)
 	// A clock that was set back must not make the round longer than all of it.
-	if t := min(end.Sub(x.s.meta.Now()), x.s.opt.ScrubPeriod); t > 0 {
+	if t := min(end.Sub(x.c.meta.Now()), x.c.opt.ScrubPeriod); t > 0 {
 		x.rate = max(minScrubRate, left/t.Seconds())
 	}
-	x.s.counts.storedExtents.Store(extents)
+	x.c.counts.storedExtents.Store(extents)
 	return nil
 }
 
 // save saves how far the round is, also after ctx has ended.
 func (x *scrubbing) save(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	revision, err := x.s.meta.SaveScrub(ctx, x.state)
+	revision, err := x.c.meta.SaveScrub(ctx, x.state)
 	if err == nil {
 		x.state.Revision, x.saved = revision, time.Now()
 	}

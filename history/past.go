@@ -1,4 +1,4 @@
-// Package past notices that an instance was set back: that its database, or its bytes, lack what
+// Package history notices that an instance was set back: that its database, or its bytes, lack what
 // they have acknowledged, because they were restored from an older state or replaced by a copy that
 // did not have everything.
 //
@@ -13,7 +13,7 @@
 //
 // Whoever notices records it in the database, from where all other nodes know it. It ends with the
 // next generation, which an operator begins.
-package past
+package history
 
 import (
 	"cmp"
@@ -95,8 +95,8 @@ type checkpoint struct {
 // checkpoints is how many of its marks a node remembers.
 const checkpoints = 20
 
-// Open returns an instance's past. What it finds is returned by Err. The caller must run Watch.
-func Open(ctx context.Context, db Store, bytes bytestore.Store, opt Options) (*Past, error) {
+// OpenPast returns an instance's past. What it finds is returned by Err. The caller must run Watch.
+func OpenPast(ctx context.Context, db Store, bytes bytestore.Store, opt Options) (*Past, error) {
 	if opt.Permitted == nil {
 		opt.Permitted = func() error { return nil }
 	}

@@ -1,4 +1,4 @@
-package blob
+package history
 
 import (
 	"context"
@@ -65,7 +65,7 @@ const countEvery = 10 * time.Second
 // not check for fenceGap because it was suspended, does not commit before a check has found that
 // its database is the holder.
 //
-// A Fence relies on two guarantees of the byte store: if there are several Puts with one name, one
+// A Fence relies on two guarantees of a byte store: if there are several Puts with one name, one
 // succeeds, and Open finds what a Put has stored. It relies on listings that show objects put
 // lately only for the comparison of candidates, and on listings that show epochs put long ago only
 // if a database is more than epochsKept epochs old.
@@ -366,11 +366,11 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	}
 	next := known.number + 1
 	// The claim is read first: a node that removes epochs removes ours before the claim.
-	claim, err := ReadID(ctx, f.bytes, claimName(next))
+	claim, err := ReadID(ctx, f.bytes.Open, claimName(next))
 	if err != nil {
 		return false, err
 	}
-	ours, err := ReadID(ctx, f.bytes, epochName(known.number))
+	ours, err := ReadID(ctx, f.bytes.Open, epochName(known.number))
 	if err != nil {
 		return false, err
 	}
@@ -388,7 +388,7 @@ func (f *Fence) step(ctx context.Context) (again bool, err error) {
 	case claim == "" && !f.holder:
 		return true, f.claim(ctx, next)
 	}
-	if later, err := ReadID(ctx, f.bytes, epochName(next)); err != nil || later != "" {
+	if later, err := ReadID(ctx, f.bytes.Open, epochName(next)); err != nil || later != "" {
 		return f.laterEpoch(ctx, known, next, err)
 	}
 	if f.claimed.IsZero() {

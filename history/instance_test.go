@@ -1,4 +1,4 @@
-package blob_test
+package history_test
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database"
+	"sluice/history"
 	"sluice/internal/testenv"
 	"sluice/ledger"
 )
@@ -49,21 +50,21 @@ func (b killedBytes) Put(ctx context.Context, name bytestore.Name, src io.Reader
 }
 
 type killedMeta struct {
-	blob.Metadata
+	database.Properties
 	*killer
 }
 
 func (m killedMeta) SetProperty(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.Metadata.SetProperty(ctx, name, value) })
+	return m.do(func() error { return m.Properties.SetProperty(ctx, name, value) })
 }
 
 func TestFirstStartCutAtEachStep(t *testing.T) {
 	ctx := context.Background()
 	for _, after := range []bool{false, true} {
 		for step := 1; ; step++ {
-			f := newFixture(t, blob.Options{})
+			f := newFixture(t)
 			k := &killer{step: step, after: after}
-			_, err := blob.Bind(ctx, killedMeta{f.meta, k}, killedBytes{f.bytes, k})
+			_, err := history.Bind(ctx, killedMeta{f.meta, k}, killedBytes{f.bytes, k})
 			if err == nil {
 				if step < 3 {
 					t.Fatalf("a first start has only %d steps", step-1)
@@ -74,19 +75,19 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Run(fmt.Sprintf("step %d, after %t", step, after), func(t *testing.T) {
-				inBytes := testenv.Must(blob.ReadID(ctx, f.bytes, blob.InstanceObject))(t)
+				inBytes := testenv.Must(history.ReadID(ctx, f.bytes.Open, history.InstanceObject))(t)
 				// Other metadata must never adopt what this one has begun.
-				other := newFixture(t, blob.Options{})
-				if _, err := blob.Bind(ctx, other.meta, f.bytes); inBytes != "" && !errors.Is(err, blob.ErrForeignStore) {
+				other := newFixture(t)
+				if _, err := history.Bind(ctx, other.meta, f.bytes); inBytes != "" && !errors.Is(err, history.ErrForeignStore) {
 					t.Fatalf("another database on the bytes of a first start that was cut: %v", err)
 				} else if inBytes == "" {
 					f.bytes = memory.New() // in use by the other
 				}
-				id, err := blob.Bind(ctx, f.meta, f.bytes)
+				id, err := history.Bind(ctx, f.meta, f.bytes)
 				if err != nil || id == "" || inBytes != "" && id != inBytes {
 					t.Fatalf("the next start: %q, %v", id, err)
 				}
-				if again, err := blob.Bind(ctx, f.meta, f.bytes); err != nil || again != id {
+				if again, err := history.Bind(ctx, f.meta, f.bytes); err != nil || again != id {
 					t.Fatalf("the start after that: %q, %v, want %q", again, err, id)
 				}
 			})
@@ -97,12 +98,12 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 func TestConcurrentFirstStartsAgree(t *testing.T) {
 	const nodes = 8
 	for range 20 {
-		f := newFixture(t, blob.Options{})
+		f := newFixture(t)
 		ids := make(chan string, nodes)
 		var starts sync.WaitGroup
 		for range nodes {
 			starts.Go(func() {
-				id, err := blob.Bind(context.Background(), f.meta, f.bytes)
+				id, err := history.Bind(context.Background(), f.meta, f.bytes)
 				if err == nil { // a node that has started accepts data immediately
 					_, err = f.meta.CreateSession(context.Background(), ledger.Session{ID: rand.Text(), Expires: time.Now().Add(time.Hour)}, nil)
 				}
@@ -131,11 +132,11 @@ func TestFirstStartsOfTwoDatabases(t *testing.T) {
 		var ids [databases * nodes]string
 		var starts sync.WaitGroup
 		for d := range fixtures {
-			fixtures[d] = newFixture(t, blob.Options{})
+			fixtures[d] = newFixture(t)
 			for n := range nodes {
 				starts.Go(func() {
-					id, err := blob.Bind(ctx, fixtures[d].meta, bytes)
-					if err != nil && !errors.Is(err, blob.ErrForeignStore) {
+					id, err := history.Bind(ctx, fixtures[d].meta, bytes)
+					if err != nil && !errors.Is(err, history.ErrForeignStore) {
 						t.Error(err)
 					}
 					if err == nil {
@@ -147,7 +148,7 @@ func TestFirstStartsOfTwoDatabases(t *testing.T) {
 		starts.Wait()
 		winners := 0
 		for d, f := range fixtures {
-			id, err := blob.Bind(ctx, f.meta, bytes)
+			id, err := history.Bind(ctx, f.meta, bytes)
 			if err != nil {
 				id = ""
 			} else {
@@ -161,7 +162,7 @@ func TestFirstStartsOfTwoDatabases(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			_, err = blob.Bind(ctx, f.meta, memory.New())
+			_, err = history.Bind(ctx, f.meta, memory.New())
 			testenv.Is(t, err, nil, "a database that was refused, on empty bytes")
 		}
 		if winners != 1 {
@@ -175,9 +176,11 @@ func TestFirstStartsOfTwoDatabases(t *testing.T) {
 func TestUnfinishedCopies(t *testing.T) {
 	ctx := context.Background()
 	source := strings.Repeat("a", 32)
-	mark := func(f *fixture) error { return f.bytes.Put(ctx, blob.CopyObject, strings.NewReader(source), 32) }
-	copied := func(f *fixture) error { return f.meta.SetProperty(ctx, blob.InstanceProperty, blob.CopyOf(source)) }
-	named := func(f *fixture) error { return f.bytes.Put(ctx, blob.InstanceObject, strings.NewReader(source), 32) }
+	mark := func(f *fixture) error { return f.bytes.Put(ctx, history.CopyObject, strings.NewReader(source), 32) }
+	copied := func(f *fixture) error {
+		return f.meta.SetProperty(ctx, history.InstanceProperty, history.CopyOf(source))
+	}
+	named := func(f *fixture) error { return f.bytes.Put(ctx, history.InstanceObject, strings.NewReader(source), 32) }
 	for name, steps := range map[string][]func(*fixture) error{
 		"bytes marked":         {mark},
 		"metadata marked":      {copied},
@@ -187,16 +190,16 @@ func TestUnfinishedCopies(t *testing.T) {
 		"no mark of the bytes": {copied, named},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, blob.Options{})
+			f := newFixture(t)
 			for _, step := range steps {
 				testenv.OK(t, step(f))
 			}
 			before := f.objects(t)
-			_, err := blob.Bind(ctx, f.meta, f.bytes)
-			if !errors.Is(err, blob.ErrUnfinishedCopy) || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), "sluice restore") {
-				t.Errorf("error %v, want %v with the instance and the command", err, blob.ErrUnfinishedCopy)
+			_, err := history.Bind(ctx, f.meta, f.bytes)
+			if !errors.Is(err, history.ErrUnfinishedCopy) || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), "sluice restore") {
+				t.Errorf("error %v, want %v with the instance and the command", err, history.ErrUnfinishedCopy)
 			}
-			f.wantObjects(t, before, "after the refusal")
+			testenv.Equal(t, f.objects(t), before, "objects after the refusal")
 		})
 	}
 }
@@ -204,52 +207,52 @@ func TestUnfinishedCopies(t *testing.T) {
 func TestStoresThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	ctx := context.Background()
 	bound := func(t *testing.T) *fixture {
-		f := newFixture(t, blob.Options{InlineSize: -1})
-		testenv.Must(blob.Bind(ctx, f.meta, f.bytes))(t)
+		f := newFixture(t)
+		testenv.Must(history.Bind(ctx, f.meta, f.bytes))(t)
 		return f
 	}
 	cases := map[string]struct {
-		stores func(t *testing.T) (blob.Metadata, bytestore.Store)
+		stores func(t *testing.T) (database.Properties, bytestore.Store)
 		reason string
 	}{
-		"two instances": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
+		"two instances": {func(t *testing.T) (database.Properties, bytestore.Store) {
 			return bound(t).meta, bound(t).bytes
 		}, "the bytes belong to instance"},
-		"metadata in use, bytes lost": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
+		"metadata in use, bytes lost": {func(t *testing.T) (database.Properties, bytestore.Store) {
 			f := bound(t)
-			f.put(t, "n", []byte("x"))
+			f.put(t)
 			return f.meta, memory.New()
 		}, "there is metadata, but the bytes have no instance id"},
-		"bytes in use, metadata lost": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
+		"bytes in use, metadata lost": {func(t *testing.T) (database.Properties, bytestore.Store) {
 			f := bound(t)
-			f.put(t, "n", []byte("x"))
-			return newFixture(t, blob.Options{}).meta, f.bytes
+			f.put(t)
+			return newFixture(t).meta, f.bytes
 		}, "there are bytes, but the metadata has no instance id"},
-		"bytes of another first start": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
-			return newFixture(t, blob.Options{}).meta, bound(t).bytes
+		"bytes of another first start": {func(t *testing.T) (database.Properties, bytestore.Store) {
+			return newFixture(t).meta, bound(t).bytes
 		}, "there are bytes, but the metadata has no instance id"},
-		"bytes without an id": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
-			f := newFixture(t, blob.Options{})
+		"bytes without an id": {func(t *testing.T) (database.Properties, bytestore.Store) {
+			f := newFixture(t)
 			f.orphan(t)
 			return f.meta, f.bytes
 		}, "there are bytes, but neither the metadata nor the bytes have an instance id"},
-		"metadata with an id, bytes without": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
-			f := newFixture(t, blob.Options{})
+		"metadata with an id, bytes without": {func(t *testing.T) (database.Properties, bytestore.Store) {
+			f := newFixture(t)
 			f.orphan(t)
 			return bound(t).meta, f.bytes
 		}, "there are bytes, but the bytes have no instance id"},
-		"metadata without an id": {func(t *testing.T) (blob.Metadata, bytestore.Store) {
-			f := newFixture(t, blob.Options{})
-			f.put(t, "n", []byte("x"))
+		"metadata without an id": {func(t *testing.T) (database.Properties, bytestore.Store) {
+			f := newFixture(t)
+			f.put(t)
 			return f.meta, memory.New()
 		}, "there is metadata, but neither the metadata nor the bytes have an instance id"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			meta, bytes := tc.stores(t)
-			_, err := blob.Bind(ctx, meta, bytes)
-			if !errors.Is(err, blob.ErrForeignStore) || !strings.Contains(err.Error(), "belong together") || !strings.Contains(err.Error(), tc.reason) {
-				t.Errorf("error %v, want %v and %q", err, blob.ErrForeignStore, tc.reason)
+			_, err := history.Bind(ctx, meta, bytes)
+			if !errors.Is(err, history.ErrForeignStore) || !strings.Contains(err.Error(), "belong together") || !strings.Contains(err.Error(), tc.reason) {
+				t.Errorf("error %v, want %v and %q", err, history.ErrForeignStore, tc.reason)
 			}
 		})
 	}

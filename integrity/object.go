@@ -1,4 +1,4 @@
-package blob
+package integrity
 
 import (
 	"errors"
@@ -29,11 +29,11 @@ func (r *objectChecker) Read(p []byte) (int, error) {
 	if r.remaining == 0 {
 		return 0, io.EOF
 	}
-	p = p[:min(int64(len(p)), r.remaining, blockSize-r.blockRead)]
+	p = p[:min(int64(len(p)), r.remaining, BlockSize-r.blockRead)]
 	n, err := r.src.Read(p)
-	r.blockSum = updateBlockSum(r.blockSum, p[:n])
+	r.blockSum = UpdateSum(r.blockSum, p[:n])
 	r.remaining, r.blockRead = r.remaining-int64(n), r.blockRead+int64(n)
-	if r.remaining == 0 || r.blockRead == blockSize {
+	if r.remaining == 0 || r.blockRead == BlockSize {
 		if len(r.sums) == 0 || r.sums[0] != r.blockSum {
 			return 0, fmt.Errorf("%w: the block that ends %d bytes before the end does not match its checksum", ErrCorrupt, r.remaining)
 		}
@@ -51,13 +51,13 @@ func (r *objectChecker) Read(p []byte) (int, error) {
 // CheckInline returns ErrCorrupt unless an inline extent has its body, and the body its checksum.
 func CheckInline(e metastore.Extent) error {
 	e.Object = "that is inline"
-	if err := checkExtent(&e); err != nil {
+	if err := CheckExtent(&e); err != nil {
 		return err
 	}
 	if int64(len(e.Body)) != e.Size {
 		return fmt.Errorf("%w: the body has %d bytes, and its extent %d", ErrCorrupt, len(e.Body), e.Size)
 	}
-	if blockSum(e.Body) != e.Blocks[0] {
+	if Sum(e.Body) != e.Blocks[0] {
 		return fmt.Errorf("%w: the body does not match its checksum", ErrCorrupt)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package blob
+package integrity
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"sluice/bytestore"
 	"sluice/database"
+	"sluice/history"
+	"sluice/internal/task"
 	"sluice/metastore"
 )
 
@@ -29,9 +31,9 @@ const (
 // The new object is stored before the one transaction that refers to it, so that a crash leaves an
 // orphan at most. If two processes heal one extent, one of them succeeds, and the other one's
 // object is deleted.
-func (s *Service) Heal(ctx context.Context) (extents int64, err error) {
+func (c *Checker) Heal(ctx context.Context) (extents int64, err error) {
 	for {
-		n, err := s.meta.PruneDamage(ctx, damagePage)
+		n, err := c.meta.PruneDamage(ctx, damagePage)
 		if err != nil {
 			return 0, err
 		}
@@ -39,19 +41,19 @@ func (s *Service) Heal(ctx context.Context) (extents int64, err error) {
 			break
 		}
 	}
-	h := healing{s: s, pace: s.newPacer()}
+	h := healing{c: c, pace: c.opt.Pace()}
 	if err = h.all(ctx); ctx.Err() != nil {
 		return h.extents, ctx.Err()
 	}
-	return h.extents, errors.Join(h.failed.err(), err)
+	return h.extents, errors.Join(h.failed.Err(), err)
 }
 
 // healing is a run of Heal.
 type healing struct {
-	s       *Service
-	pace    *pacer
+	c       *Checker
+	pace    Pace
 	extents int64 // that are not damaged any more
-	failed  failures
+	failed  task.Failures
 
 	inline map[metastore.ExtentID]metastore.Damage // to be looked for in the source
 
@@ -63,7 +65,7 @@ type healing struct {
 func (h *healing) all(ctx context.Context) error {
 	h.inline = map[metastore.ExtentID]metastore.Damage{}
 	for after := (metastore.ExtentID{}); ; {
-		list, err := h.s.meta.Damages(ctx, after, damagePage)
+		list, err := h.c.meta.Damages(ctx, after, damagePage)
 		if err != nil {
 			return err
 		}
@@ -94,7 +96,7 @@ func (h *healing) count(ctx context.Context, id metastore.ExtentID, heal func() 
 	case errors.Is(err, bytestore.ErrNoSpace), errors.Is(err, database.ErrNoSpace):
 		return fmt.Errorf("healing waits until there is space: %w", err)
 	case err != nil:
-		h.failed.add(fmt.Errorf("content %s, part %d, offset %d: %w", id.Content, id.Part, id.Offset, err))
+		h.failed.Add(fmt.Errorf("content %s, part %d, offset %d: %w", id.Content, id.Part, id.Offset, err))
 	case done:
 		h.extents++
 	}
@@ -102,8 +104,8 @@ func (h *healing) count(ctx context.Context, id metastore.ExtentID, heal func() 
 }
 
 // extent returns a damaged extent, or nil if its content or its object is another one by now.
-func (s *Service) extent(ctx context.Context, d metastore.Damage) (*metastore.Extent, error) {
-	list, err := s.meta.Extents(ctx, d.Content, d.Position, 1)
+func (c *Checker) extent(ctx context.Context, d metastore.Damage) (*metastore.Extent, error) {
+	list, err := c.meta.Extents(ctx, d.Content, d.Position, 1)
 	if err != nil || len(list) == 0 || list[0].Part != d.Part || list[0].Offset != d.Offset || list[0].Object != d.Object {
 		return nil, err
 	}
@@ -112,58 +114,49 @@ func (s *Service) extent(ctx context.Context, d metastore.Damage) (*metastore.Ex
 
 // one heals an extent, or notes that its body is to be looked for.
 func (h *healing) one(ctx context.Context, d metastore.Damage) (done bool, err error) {
-	s := h.s
-	e, err := s.extent(ctx, d)
+	c := h.c
+	e, err := c.extent(ctx, d)
 	if e == nil || err != nil {
 		return false, err
 	}
-	check := storedCheck{open: s.opt.OpenStored, e: e, step: h.step(ctx)}
+	check := storedCheck{open: c.opt.OpenStored, e: e, step: h.pace.step(ctx)}
 	if err := check.all(ctx); err != nil {
 		return false, err
 	}
 	if check.bad == 0 {
-		return true, s.meta.ForgetDamage(ctx, d)
+		return true, c.meta.ForgetDamage(ctx, d)
 	}
 	if check.bad|d.Bad != d.Bad {
-		if err := s.recordDamage(ctx, check.damage(d.ExtentID)); err != nil {
+		if err := c.recordDamage(ctx, check.damage(d.ExtentID)); err != nil {
 			return false, err
 		}
 	}
-	if s.opt.HealFrom == nil {
+	if c.opt.HealFrom == nil {
 		return false, nil
 	}
 	if e.Object == "" {
 		h.inline[d.ExtentID] = d
 		return false, nil
 	}
-	fresh, err := h.fetch(ctx, e)
-	if err != nil {
-		return false, err
-	}
-	return s.replaceObject(ctx, d, fresh)
+	return h.object(ctx, d, e)
 }
 
-// fetch stores what the heal source has of an extent as a new object, if it is intact.
-func (h *healing) fetch(ctx context.Context, e *metastore.Extent) (fresh metastore.Extent, err error) {
-	s := h.s
+// object heals an extent with the object that the heal source has, if it is intact. It reports
+// whether it did: another process may have been faster.
+func (h *healing) object(ctx context.Context, d metastore.Damage, e *metastore.Extent) (healed bool, err error) {
 	if err := h.requireSource(ctx); err != nil {
-		return fresh, err
+		return false, err
 	}
-	if err := s.checkSpace(e.Size); err != nil {
-		return fresh, err
-	}
-	r, err := s.opt.HealFrom.Open(ctx, bytestore.Name(e.Object), 0, e.Size)
+	r, err := h.c.opt.HealFrom.Open(ctx, bytestore.Name(e.Object), 0, e.Size)
 	if err != nil {
-		return fresh, fmt.Errorf("--heal-from: %w", err)
+		return false, fmt.Errorf("--heal-from: %w", err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	fresh = metastore.Extent{Size: e.Size, Created: s.meta.Now()}
-	name := bytestore.NewName(fresh.Created)
-	fresh.Object = string(name)
-	if err := s.bytes.Put(ctx, name, CheckObject(r, *e), e.Size); err != nil {
-		return fresh, damagedSource(err)
+	healed, err = h.c.opt.Replace(ctx, d, CheckObject(r, *e))
+	if healed {
+		h.c.counts.healed.Add(1)
 	}
-	return fresh, nil
+	return healed, damagedSource(err)
 }
 
 // damagedSource returns err, and says that it is about the heal source if that is damaged.
@@ -179,31 +172,13 @@ func (h *healing) requireSource(ctx context.Context) (err error) {
 	if h.instance != "" {
 		return h.source
 	}
-	if h.instance, err = h.s.meta.Property(ctx, InstanceProperty); err != nil {
+	if h.instance, err = h.c.meta.Property(ctx, history.InstanceProperty); err != nil {
 		return err
 	}
-	if err := h.s.opt.HealFrom.Require(ctx, h.instance); err != nil {
+	if err := h.c.opt.HealFrom.Require(ctx, h.instance); err != nil {
 		h.source = fmt.Errorf("--heal-from: %w", err)
 	}
 	return h.source
-}
-
-// replaceObject makes a new object an extent's, and the damaged one garbage. It reports whether it
-// did: another process may have been faster.
-func (s *Service) replaceObject(ctx context.Context, d metastore.Damage, fresh metastore.Extent) (bool, error) {
-	retired := metastore.NewContentID(s.meta.Now())
-	s.pins.retire(d.Content, retired) // before the old object can be freed
-	err := s.meta.HealExtent(ctx, d, fresh, retired)
-	if err != nil {
-		err = s.discard(ctx, []metastore.Extent{fresh}, err)
-		if errors.Is(err, database.ErrNotFound) {
-			return false, nil
-		}
-		return false, err
-	}
-	s.counts.healed.Add(1)
-	s.garbageArose()
-	return true, nil
 }
 
 // bodies heals the inline extents that one has noted. An error ends the run.
@@ -215,8 +190,8 @@ func (h *healing) bodies(ctx context.Context) error {
 		return err
 	}
 	var ended error
-	err := h.s.opt.HealFrom.Bodies(ctx, BodySearch{
-		Instance: h.instance, Extents: slices.Collect(maps.Keys(h.inline)), Step: h.step(ctx),
+	err := h.c.opt.HealFrom.Bodies(ctx, BodySearch{
+		Instance: h.instance, Extents: slices.Collect(maps.Keys(h.inline)), Step: h.pace.step(ctx),
 		Found: func(id metastore.ExtentID, body []byte) error {
 			d := h.inline[id]
 			delete(h.inline, id)
@@ -228,7 +203,7 @@ func (h *healing) bodies(ctx context.Context) error {
 		return ended
 	}
 	for id := range h.inline {
-		h.failed.add(fmt.Errorf("content %s, part %d, offset %d: --heal-from does not have this body", id.Content, id.Part, id.Offset))
+		h.failed.Add(fmt.Errorf("content %s, part %d, offset %d: --heal-from does not have this body", id.Content, id.Part, id.Offset))
 	}
 	clear(h.inline)
 	if err != nil {
@@ -237,19 +212,11 @@ func (h *healing) bodies(ctx context.Context) error {
 	return err
 }
 
-// step returns what waits, before something is read, while requests are in progress.
-func (h *healing) step(ctx context.Context) func() error {
-	return func() error {
-		_, err := h.pace.next(ctx, 1)
-		return err
-	}
-}
-
 // body heals an inline extent with the body that the heal source has, if it is intact. It reports
 // whether it did.
 func (h *healing) body(ctx context.Context, d metastore.Damage, body []byte) (bool, error) {
-	s := h.s
-	e, err := s.extent(ctx, d)
+	c := h.c
+	e, err := c.extent(ctx, d)
 	if e == nil || err != nil {
 		return false, err
 	}
@@ -261,15 +228,15 @@ func (h *healing) body(ctx context.Context, d metastore.Damage, body []byte) (bo
 	if err := CheckInline(healed); err != nil {
 		return false, damagedSource(err)
 	}
-	if err := s.checkSpace(e.Size); err != nil {
+	if err := c.opt.Space(e.Size); err != nil {
 		return false, err
 	}
-	err = s.meta.HealBody(ctx, d, e.Body, body)
+	err = c.meta.HealBody(ctx, d, e.Body, body)
 	if errors.Is(err, database.ErrNotFound) { // or it was deleted
 		return false, nil
 	}
 	if err == nil {
-		s.counts.healed.Add(1)
+		c.counts.healed.Add(1)
 	}
 	return err == nil, err
 }

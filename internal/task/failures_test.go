@@ -1,4 +1,4 @@
-package blob
+package task
 
 import (
 	"errors"
@@ -13,14 +13,14 @@ import (
 // there are more.
 func TestFailures(t *testing.T) {
 	for n := range 6 {
-		var f failures
+		var f Failures
 		var all []error
-		f.add(nil)
+		f.Add(nil)
 		for i := range n {
 			all = append(all, fmt.Errorf("failure (%d)", i))
-			f.add(all[i])
+			f.Add(all[i])
 		}
-		err := f.err()
+		err := f.Err()
 		if (err == nil) != (n == 0) {
 			t.Fatalf("of %d failures: %v", n, err)
 		}
