@@ -8,10 +8,10 @@
 //     chunk is compressed with gzip. Each line is a row, a JSON array: integers are numbers, bytes
 //     are strings in base64, NULL is null;
 //   - packs of inline bodies, "pack-" and the first 56 digits of their bytes' SHA-256. The table
-//     bodies says where in a pack a body is;
+//     bodies has each body's place in a pack;
 //   - manifests, "manifest-", the snapshot's time, and the first 24 digits of its bytes' SHA-256. A
 //     manifest is the JSON of Manifest. It is written last: a backup without one does not exist,
-//     and what it has left is used by the next one or removed by Prune.
+//     and the next backup uses its objects, or Prune removes them.
 //
 // Backups share objects, chunks and packs: where a chunk ends depends on the keys around, so that
 // the same rows make the same chunk whatever was stored or deleted before them. A body stays in the
@@ -40,8 +40,8 @@ var (
 	ErrDamaged = errors.New("backup: damaged")
 	// ErrNotFound is returned if the repository has no such backup.
 	ErrNotFound = errors.New("backup: there is no such backup")
-	// ErrInUse is returned if another process makes a backup and this one would remove what it
-	// needs, or the other way round.
+	// ErrInUse is returned if one process makes a backup and another would remove objects from the
+	// repository.
 	ErrInUse = errors.New("backup: another process uses the repository")
 )
 
@@ -53,7 +53,7 @@ type Manifest struct {
 	Format     int               `json:"format"`
 	Instance   string            `json:"instance"`
 	Generation int64             `json:"generation"`
-	Snapshot   time.Time         `json:"snapshot"` // what was committed before it is in the backup
+	Snapshot   time.Time         `json:"snapshot"` // the backup has everything committed before it
 	Ended      time.Time         `json:"ended"`
 	Program    string            `json:"program"` // version
 	Schema     int               `json:"schema"`
@@ -171,8 +171,8 @@ func (r *Repository) objects(ctx context.Context, prefix string) (list []bytesto
 	return list, err
 }
 
-// Open reads the manifest of a backup, which the beginning of its id identifies, or the newest
-// manifest if id is empty. It returns ErrNotFound, or ErrDamaged if the manifest has changed.
+// Open reads a backup's manifest, which the beginning of its id identifies, or the newest manifest
+// if id is empty. It returns ErrNotFound, or ErrDamaged if the manifest has changed.
 func (r *Repository) Open(ctx context.Context, id string) (*Manifest, error) {
 	list, err := r.objects(ctx, manifestPrefix+id)
 	if err != nil {

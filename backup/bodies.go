@@ -12,8 +12,8 @@ import (
 // InlineTable lists the instance's inline extents: content, part, off, size, blocks.
 const InlineTable = "inline"
 
-// BodiesTable says where inline bodies are: an extent's content, part and off, a pack's SHA-256, a
-// body's first byte and length in that pack, and the CRC-32C of each of its blocks.
+// BodiesTable has each inline body's place: an extent's content, part and off, a pack's SHA-256,
+// the body's first byte and length in that pack, and the CRC-32C of each of its blocks.
 const BodiesTable = "bodies"
 
 var bodiesColumns = []string{"content", "part", "off", "pack", "at", "size", "blocks"}
@@ -124,7 +124,7 @@ type keptPack struct {
 	used    int64 // the count of uses when it was used last
 }
 
-// body returns a body, which stays valid when others are read.
+// body returns a body, which stays valid when more bodies are read.
 func (c *packs) body(ctx context.Context, at place) ([]byte, error) {
 	if err := at.within(c.sizes); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (c *packs) body(ctx context.Context, at place) ([]byte, error) {
 	return bytes.Clone(p.content[at.at : at.at+at.size]), nil
 }
 
-// evict removes packs until the others are not too large, and never the newest one.
+// evict removes packs until the rest are at most packsBytes together, and never the newest one.
 func (c *packs) evict(newest string) {
 	for c.bytes > packsBytes && len(c.kept) > 1 {
 		oldest := ""

@@ -13,7 +13,7 @@ import (
 var ErrForeign = errors.New("backup: these are backups of another instance")
 
 // RequireInstance returns an error unless the repository has a backup of this instance: ErrNotFound
-// if it has none, ErrForeign if all are others'.
+// if it has no backup, ErrForeign if all are of other instances.
 func (r *Repository) RequireInstance(ctx context.Context, instance string) error {
 	found := errors.New("found")
 	err := r.newestFirst(ctx, instance, func(*Manifest) error { return found })
@@ -23,7 +23,7 @@ func (r *Repository) RequireInstance(ctx context.Context, instance string) error
 	return err
 }
 
-// newestFirst calls fn with the manifests of an instance's backups until it returns an error. It
+// newestFirst calls fn with the manifests for an instance's backups until it returns an error. It
 // skips damaged manifests, and returns their errors in the end. It returns the errors of
 // RequireInstance.
 func (r *Repository) newestFirst(ctx context.Context, instance string, fn func(*Manifest) error) error {
@@ -115,8 +115,8 @@ func (s *search) look(ctx context.Context, m *Manifest) error {
 	return nil
 }
 
-// lookAt looks at the rows of a chunk. A body in a damaged pack is left for an older backup, which
-// may have it in another one.
+// lookAt looks at a chunk's rows. A body in a damaged pack is left for an older backup, which may
+// have it in another pack.
 func (s *search) lookAt(ctx context.Context, rows [][]any, packs *packs) error {
 	for _, row := range rows {
 		id, err := extentOf(row)

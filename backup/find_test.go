@@ -69,7 +69,7 @@ func (r *Repository) find(t *testing.T, instance string, n int) (found map[int]b
 	search.Found = func(id metastore.ExtentID, body []byte) error {
 		i := indexes[id]
 		if found[i] || string(body) != string(inlineBody(i)) {
-			t.Errorf("body %d was found before, or is another one", i)
+			t.Errorf("body %d was found before, or differs", i)
 		}
 		found[i] = true
 		return nil
@@ -106,8 +106,8 @@ func TestFindBodies(t *testing.T) {
 	testenv.Equal(t, maps.Equal(found, want), true, "whether all but one were found, of %d", len(found))
 	testenv.OK(t, r.RequireInstance(t.Context(), "one"))
 	_, _, err = r.find(t, "three", n)
-	testenv.Is(t, err, ErrForeign, "a search in others' backups")
-	testenv.Is(t, r.RequireInstance(t.Context(), "three"), ErrForeign, "others' backups")
+	testenv.Is(t, err, ErrForeign, "a search in other instances' backups")
+	testenv.Is(t, r.RequireInstance(t.Context(), "three"), ErrForeign, "other instances' backups")
 }
 
 // addAll copies another repository's objects.
@@ -125,8 +125,8 @@ func (r *Repository) addAll(t *testing.T, from *Repository) {
 	}))
 }
 
-// TestFindBodiesPastDamage damages a backup's packs one by one. What an older backup has in other
-// packs is found.
+// TestFindBodiesPastDamage damages a backup's packs one by one. Bodies that an older backup has in
+// other packs are found.
 func TestFindBodiesPastDamage(t *testing.T) {
 	const n = 400
 	for damaged := 0; ; damaged++ {

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestChangedManifests flips a bit of each byte of a manifest: it is not read, also if it is still
-// the JSON that it should be.
+// TestChangedManifests flips a bit in each byte of a manifest: it is not read, even if it is still
+// valid JSON.
 func TestChangedManifests(t *testing.T) {
 	r := &Repository{Bytes: memory.New()}
 	r.backUp(t, "one", time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC), 3, func(int) bool { return true })
@@ -19,7 +19,7 @@ func TestChangedManifests(t *testing.T) {
 	})
 }
 
-// TestChangedPacks flips a bit of a pack: no body in it is read.
+// TestChangedPacks flips a bit in a pack: no body in it is read.
 func TestChangedPacks(t *testing.T) {
 	r := &Repository{Bytes: memory.New()}
 	r.backUp(t, "one", time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC), 3, func(int) bool { return true })

@@ -11,7 +11,7 @@ import (
 )
 
 // BodyWriter stores a backup's inline bodies. A body that an earlier pack has stays there, unless
-// less than half of that pack is needed: then what is needed goes into new packs, with new bodies.
+// less than half of that pack is needed: then its needed bodies go into new packs, with new bodies.
 // It needs some memory for each of these packs, and a few megabytes.
 type BodyWriter struct {
 	w        *Writer
@@ -48,8 +48,8 @@ func (w *Writer) Bodies(ctx context.Context) (*BodyWriter, error) {
 	return b, b.keepPacks(ctx)
 }
 
-// previous returns an instance's newest backup that can be read and says which checksums
-// bodies have, or nil.
+// previous returns an instance's newest backup that can be read and has its bodies' checksums, or
+// nil.
 func (r *Repository) previous(ctx context.Context, instance string) (found *Manifest, err error) {
 	err = r.newestFirst(ctx, instance, func(m *Manifest) error {
 		if t := m.Table(BodiesTable); t == nil || !slices.Equal(t.Columns, bodiesColumns) {
@@ -157,8 +157,8 @@ func (b *BodyWriter) packed(ctx context.Context) iter.Seq2[[]any, error] {
 	}
 }
 
-// Each calls fn with each inline extent in the snapshot, ordered by key, and says whether a pack of
-// the previous backup has its body. For any other, fn must call Add, or the backup lacks it.
+// Each calls fn with each inline extent in the snapshot, ordered by key, and whether the previous
+// backup's packs have its body. For any other, fn must call Add, or the backup lacks it.
 func (b *BodyWriter) Each(ctx context.Context, fn func(inline []any, kept bool) error) error {
 	return b.match(ctx, func(inline, body []any, at place) error {
 		kept := body != nil && b.kept[at.pack]

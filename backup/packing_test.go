@@ -56,7 +56,7 @@ func backUp(t *testing.T, repo *Repository, bodies bodiesOfTest) (m *Manifest, r
 	return m, read
 }
 
-// checkBodies verifies a backup, and compares its bodies with what it should have.
+// checkBodies verifies a backup, and compares its bodies with the expected ones.
 func checkBodies(t *testing.T, repo *Repository, m *Manifest, want bodiesOfTest) {
 	t.Helper()
 	if _, err := repo.Verify(t.Context(), m, VerifyOptions{Bytes: true}); err != nil {
@@ -136,7 +136,7 @@ func (b bodiesOfTest) size() (sum int) {
 }
 
 // TestBodiesStayInTheirPacks makes backups, between which 2 % of all bodies go, 2 % are replaced
-// under their keys and 2 % added: each reads and stores little more than what is new, and the
+// under their keys and 2 % added: each reads and stores little more than the new bodies, and the
 // packs of each have at most twice as many bytes as its bodies. Each backup that is kept has the
 // bodies that the instance had.
 func TestBodiesStayInTheirPacks(t *testing.T) {
@@ -181,8 +181,8 @@ func TestBodiesStayInTheirPacks(t *testing.T) {
 	}
 }
 
-// TestBodiesOfADamagedRepository damages what the previous backup has, in each way: the next one
-// reads the bodies anew that it cannot rely on, and is whole.
+// TestBodiesOfADamagedRepository damages the previous backup's objects, in each way: the next
+// backup reads the bodies anew that it cannot rely on, and is whole.
 func TestBodiesOfADamagedRepository(t *testing.T) {
 	t.Parallel()
 	h := &historyOfTest{random: rand.New(rand.NewPCG(3, 4)), bodies: bodiesOfTest{}}

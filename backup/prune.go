@@ -12,7 +12,7 @@ import (
 	"sluice/bytestore"
 )
 
-// Pruned is what Prune has removed.
+// Pruned lists the backups that Prune has kept and removed, and counts removed objects.
 type Pruned struct {
 	Kept    []string // ids of backups
 	Removed []string
@@ -22,8 +22,9 @@ type Pruned struct {
 
 // Prune removes the backups that the retention does not keep, and then everything that no backup
 // needs. A backup that was interrupted is removed with it. Prune removes nothing if a backup that
-// is kept is damaged, because it would not know what that needs. It returns ErrInUse while a backup
-// is made. It needs 8 bytes of memory for each object that a kept backup needs.
+// is kept is damaged, because it would not know which objects that backup needs. It returns
+// ErrInUse while a backup is made. It needs 8 bytes of memory for each object that a kept backup
+// needs.
 func (r *Repository) Prune(ctx context.Context, keep Retention) (result Pruned, err error) {
 	if keep == (Retention{}) {
 		return result, ErrKeepsNothing
@@ -136,8 +137,8 @@ func hashOf(name bytestore.Name) uint64 {
 	return h.Sum64()
 }
 
-// unneeded reports whether an object can be removed. What is neither an instance's object nor a
-// backup's was put there by somebody else.
+// unneeded reports whether an object can be removed. An object that is neither an instance's nor a
+// backup's was put there by another program.
 func (n *needs) unneeded(name bytestore.Name) bool {
 	if _, ok := name.Created(); ok {
 		_, needed := slices.BinarySearch(n.objects, hashOf(name))
@@ -151,7 +152,7 @@ func (n *needs) unneeded(name bytestore.Name) bool {
 	return false
 }
 
-// removeUnneeded removes what no backup needs.
+// removeUnneeded removes objects that no backup needs.
 func (r *Repository) removeUnneeded(ctx context.Context, needed *needs, result *Pruned) error {
 	const batch = 1000
 	var list []bytestore.Object

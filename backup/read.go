@@ -57,7 +57,7 @@ func (r *Repository) Objects(ctx context.Context, m *Manifest) iter.Seq2[Object,
 	}
 }
 
-// ObjectOf returns the object of a row: its name, size and blocks.
+// ObjectOf returns a row's object: its name, size and blocks.
 func ObjectOf(row []any) (Object, error) {
 	name, ok1 := row[0].([]byte)
 	size, ok2 := row[1].(int64)

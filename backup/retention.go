@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Retention says which backups are kept: the newest Last, and the newest one in each of so
-// many hours, days, weeks, months and years in which there is one. Weeks begin on Mondays, and all
-// times are UTC.
+// Retention is the rule for keeping backups: the newest Last, and the newest one in each of so many
+// hours, days, weeks, months and years in which there is one. Weeks begin on Mondays, and all times
+// are UTC.
 type Retention struct{ Last, Hourly, Daily, Weekly, Monthly, Yearly int }
 
 // ErrKeepsNothing is returned by Prune for a Retention that keeps no backup.

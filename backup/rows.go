@@ -231,7 +231,7 @@ func parseRows(lines []byte, columns int, want int64) ([][]any, error) {
 		return nil, err
 	}
 	if int64(len(rows)) != want {
-		return nil, errors.New("it does not have as many rows as the manifest says")
+		return nil, errors.New("it does not have as many rows as in the manifest")
 	}
 	return rows, nil
 }

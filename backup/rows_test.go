@@ -82,7 +82,7 @@ func TestChunksAreShared(t *testing.T) {
 	}
 }
 
-// FuzzRows parses any line, and writes and parses again what it could parse.
+// FuzzRows parses any line. It writes a line that it could parse, and parses it again.
 func FuzzRows(f *testing.F) {
 	f.Add([]byte(`[1,"AQID",null]`), 3)
 	f.Add([]byte(`[-9223372036854775808,""]`), 2)

@@ -11,7 +11,7 @@ import (
 	"sluice/integrity"
 )
 
-// Verified is what Verify has found.
+// Verified is Verify's result.
 type Verified struct {
 	Objects, Bytes int64 // that the backup needs
 	Read           int64 // bytes that were read and compared with their checksums
@@ -19,7 +19,7 @@ type Verified struct {
 	Lacking        int64 // objects that the instance lacked when the backup was made
 }
 
-// VerifyOptions say what Verify does.
+// VerifyOptions are Verify's options.
 type VerifyOptions struct {
 	Bytes    bool                                     // read all objects
 	Limit    func(ctx context.Context, n int64) error // called before n bytes are read; may be nil
@@ -152,7 +152,7 @@ func (v *verifier) read(ctx context.Context, o Object) (err error) {
 	return nil
 }
 
-// gone returns ErrDamaged for an error of a store which says that an object is missing or cut.
+// gone returns ErrDamaged for a store's error if it reports that an object is missing or cut.
 func gone(err error) error {
 	if errors.Is(err, bytestore.ErrNotFound) || errors.Is(err, bytestore.ErrTruncated) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -15,13 +15,13 @@ import (
 
 // Writer makes a backup. It must be used by one goroutine at a time, except Put.
 type Writer struct {
-	Manifest Manifest // the caller sets what the Writer cannot know
+	Manifest Manifest // the caller sets the fields that the Writer cannot know
 
 	// Limit, if it is not nil, is called before so many bytes are stored.
 	Limit func(ctx context.Context, bytes int64) error
 
 	repo  *Repository
-	batch bytestore.Batch          // what is stored before the manifest
+	batch bytestore.Batch          // the objects that are stored before the manifest
 	have  map[bytestore.Name]int64 // the chunks and packs in the repository, with their sizes
 	spool string                   // a folder with chunks that were not stored yet
 	table chunker                  // writes the table that began last
@@ -106,8 +106,8 @@ func (w *Writer) EndTables() error {
 	return nil
 }
 
-// keep writes a chunk that the repository lacks into the spool: what stores it may take its time,
-// and the snapshot must not.
+// keep writes a chunk that the repository lacks into the spool: storing it may take long, and the
+// snapshot must not.
 func (w *Writer) keep(c *Chunk, lines []byte) error {
 	content, err := w.lacking(c, lines)
 	if err != nil || content == nil {
@@ -175,7 +175,7 @@ func (w *Writer) forget(ctx context.Context, name bytestore.Name) error {
 func (w *Writer) Stored() (objects, bytes int64) { return w.count.objects, w.count.bytes }
 
 // Put stores an object, or nothing if there is one with this name. It may be called concurrently.
-// What it stores can be relied on when Finish has returned.
+// The object can be relied on when Finish has returned.
 func (w *Writer) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	if w.Limit != nil {
 		if err := w.Limit(ctx, size); err != nil {

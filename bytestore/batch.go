@@ -6,19 +6,19 @@ import (
 	"io"
 )
 
-// Batch stores many objects, and makes them durable together. What it stores is visible from any
-// time on, but durable only when Commit has returned nil.
+// Batch stores many objects, and makes them durable together. Its objects may become visible at any
+// time, but are durable only when Commit has returned nil.
 type Batch interface {
 	// Put stores an object like Store.Put, or nothing if there is one with this name. It may be
 	// called concurrently, but not with Commit.
 	Put(ctx context.Context, name Name, src io.Reader, size int64) error
 	// Commit returns nil once all objects are visible that were Put, and everything that is visible
-	// in the store survives a power failure, also what others have stored before. After an error,
-	// which may be another Put's, the batch stores nothing more; each of its objects is then either
-	// complete or not visible. It can be called many times.
+	// in the store survives a power failure, even objects that the batch did not Put. After an
+	// error, which may be another Put's, the batch stores nothing more; each of its objects is then
+	// either complete or not visible. It can be called many times.
 	Commit(ctx context.Context) error
-	// Close ends the batch. Objects that were Put and not committed stay, if that is possible: who
-	// ended early, as for lack of space, goes on from there.
+	// Close ends the batch. Objects that were Put and not committed stay, if that is possible: a
+	// caller that ended early, for example for lack of space, goes on from there.
 	Close() error
 }
 

@@ -64,11 +64,11 @@ type Store interface {
 	// the reader.
 	//
 	// If the reader returns io.EOF before n bytes, ErrNotFound or ErrTruncated, the object is
-	// damaged or gone. Any other error says nothing about the object: it is ErrOverloaded if the
-	// store cannot be reached, or if its responses keep breaking off despite retries.
+	// damaged or gone. Any other error is not about the object: it is ErrOverloaded if the store
+	// cannot be reached, or if its responses keep breaking off despite retries.
 	//
-	// An open reader should remain readable after Delete, but need not: callers must not delete
-	// what they read.
+	// An open reader should remain readable after Delete, but need not: callers must not delete an
+	// object while they read it.
 	//
 	// A reader that implements fs.File, io.Seeker and syscall.Conn, as *os.File does, can be sent
 	// by package net without copying, and a Positioned by package httpconn.
@@ -77,7 +77,7 @@ type Store interface {
 	// Delete removes any number of objects. Objects that do not exist count as removed. Once it
 	// returns nil, none of them is visible and their space is freed. Any other result is an
 	// Undeleted: the objects that it does not name are removed. A failure to remove one object must
-	// not prevent the removal of others.
+	// not prevent the remaining removals.
 	//
 	// A Delete need not survive a power failure: callers repeat it.
 	Delete(ctx context.Context, names ...Name) error
@@ -89,8 +89,8 @@ type Store interface {
 	List(ctx context.Context, after Name, fn func(Object) error) error
 }
 
-// Positioned is a reader of a file that others may be reading at the same time: it has an offset of
-// its own, and neither uses nor changes the file's position.
+// Positioned is a reader of a shared file: it has an offset of its own, and neither uses nor
+// changes the file's position.
 type Positioned interface {
 	io.ReadSeeker
 	// Position returns the file, and the offset at which the next Read begins. The file is open
@@ -104,7 +104,7 @@ type Object struct {
 	Size int64 // in bytes
 }
 
-// Invalidator is implemented by a Store that caches the objects of another one.
+// Invalidator is implemented by a Store that caches another Store's objects.
 type Invalidator interface {
 	// Invalidate drops an object's cached copies because they were found to be damaged. The next
 	// Open reads the object from the underlying store.

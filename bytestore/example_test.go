@@ -23,7 +23,7 @@ func Example() {
 	if err := store.Put(ctx, name, strings.NewReader(body), int64(len(body))); err != nil {
 		log.Fatal(err)
 	}
-	err := store.Put(ctx, name, strings.NewReader("others"), bytestore.UnknownSize)
+	err := store.Put(ctx, name, strings.NewReader("different"), bytestore.UnknownSize)
 	fmt.Println("replaced:", !errors.Is(err, bytestore.ErrExists))
 
 	r, err := store.Open(ctx, name, 10, 5)
@@ -48,7 +48,7 @@ func Example() {
 	// deleted: true
 }
 
-// Delete removes as much as it can. Undeleted holds what is left.
+// Delete removes as much as it can. Undeleted names the objects that are left.
 func ExampleUndeletedOf() {
 	names := []bytestore.Name{"abc", "def"}
 	err := bytestore.DeleteEach(names, func(name bytestore.Name) error {

@@ -11,8 +11,7 @@ import (
 // evenly distributed over their first two characters and contain the time at which they were made.
 type Name string
 
-// nameLen is the length of a name made by NewName: "hh-tttttttttttt-" and 32 hex digits of
-// randomness.
+// nameLen is the length of NewName's names: "hh-tttttttttttt-" and 32 hex digits of randomness.
 const nameLen = 2 + 1 + 12 + 1 + 32
 
 // NewName returns a new name: two random hex digits, the time in milliseconds since the Unix epoch,

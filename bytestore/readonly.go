@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// ErrReadOnly is returned by the Put and the Delete of a ReadOnly.
+// ErrReadOnly is returned by a ReadOnly's Put and Delete.
 var ErrReadOnly = errors.New("bytestore: opened for reading only")
 
-// Reader is what reads a Store, and changes nothing. Its methods are as in Store.
+// Reader reads a Store, and changes nothing. Its methods are as in Store.
 type Reader interface {
 	Open(ctx context.Context, name Name, off, n int64) (io.ReadCloser, error)
 	List(ctx context.Context, after Name, fn func(Object) error) error

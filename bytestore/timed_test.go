@@ -47,7 +47,7 @@ func (s slowSource) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// TestTimed checks which time is counted: not what a Put's source takes.
+// TestTimed checks which time is counted: not the time that a Put's source takes.
 func TestTimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowStore{Store: memory.New()}

@@ -51,7 +51,7 @@ func BenchmarkCombine10000Parts(b *testing.B) {
 	}
 }
 
-// FuzzParseETag checks that ParseETag accepts exactly what ETag returns, with or without quotes.
+// FuzzParseETag checks that ParseETag accepts exactly ETag's results, with or without quotes.
 func FuzzParseETag(f *testing.F) {
 	for _, s := range []string{checksum.ETag(5, 0x3377857006524257), `5-3377857006524257`, `"-1-0"`, `"05-3377857006524257"`, `"5-3377857006524257`, `W/"5-3377857006524257"`, ""} {
 		f.Add(s)

@@ -45,8 +45,8 @@ func (x *Exchange) enter(allowance *access.Allowance) (err error) {
 	return err
 }
 
-// Leave ends what Admit or AdmitProbe has begun, also if it returned an error. Afterwards the
-// exchange may be admitted again, for another caller. Repeated, Leave has no effect.
+// Leave ends the admission that Admit or AdmitProbe has begun, even if it returned an error.
+// Afterwards the exchange may be admitted again, for another caller. Repeated, Leave has no effect.
 func (x *Exchange) Leave() {
 	x.reply.release()
 	x.document.release()

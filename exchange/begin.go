@@ -30,7 +30,7 @@ func (s *Service) Begin(x *Exchange, door *Door, w http.ResponseWriter, r *http.
 	x.Out.Init(w, options)
 	x.Body.Init(w, r.Body, options)
 	x.Fields.header, x.Fields.inserts = w.Header(), x.Out.CanInsert()
-	// A copy, because the server itself reads what is left of the original body after the response.
+	// A copy, because the server itself reads the original body's rest after the response.
 	ctx := database.WithPatience(r.Context(), database.Patience)
 	if s.tracer != nil {
 		var span tracing.Request

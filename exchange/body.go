@@ -57,7 +57,7 @@ func (b *StoredBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// grow reserves another step or, near the quota's end, what has been read.
+// grow reserves another step or, near the quota's end, only the bytes that were read.
 func (b *StoredBody) grow() error {
 	step := max(reservationStep, b.read-b.reserved)
 	err := b.reservation.Grow(step)

@@ -34,9 +34,9 @@ func (x *Exchange) GrantMore(scope access.Scope, account string) error {
 	return more.allowed(x.Caller)
 }
 
-// Recheck returns why the caller may no longer do what they were granted, or nil. It is called
-// after what may take long and before the request takes effect, for a key that was revoked or
-// changed meanwhile.
+// Recheck returns why the caller may no longer make the request, or nil. It is called after work
+// that may take long and before the request takes effect, for a key that was revoked or changed
+// meanwhile.
 func (x *Exchange) Recheck(ctx context.Context) error {
 	if x.Caller == nil {
 		return nil
@@ -78,7 +78,7 @@ func (x *Exchange) Owner() string {
 	return x.Caller.Group()
 }
 
-// CallerScope returns the part of an idempotency key's scope that identifies the caller.
+// CallerScope returns an idempotency key's scope, as far as it identifies the caller.
 func (x *Exchange) CallerScope() string {
 	if x.Caller == nil {
 		return ""

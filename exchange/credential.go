@@ -7,8 +7,8 @@ import (
 	"sluice/access"
 )
 
-// Credential is what a request shows to be a key's holder. There are two kinds: the key itself, and
-// a signature that was made with its S3 secret.
+// Credential proves that a request is by a key's holder. There are two kinds: the key itself, and a
+// signature that was made with its S3 secret.
 type Credential interface {
 	// Remembered is access.Authenticator.Remembered for the credential. It makes no query.
 	Remembered(keys *access.Authenticator) (caller *access.Caller, current bool)
@@ -19,9 +19,8 @@ type Credential interface {
 }
 
 // identify authenticates the caller, and takes a slot for it. An invalid credential is stored for
-// the rule of the route, because a malformed request is reported first. A request counts as one
-// without a key until its key is known, and a key that was known remains so while it is looked up
-// again.
+// the route's rule, because a malformed request is reported first. A request counts as one without
+// a key until its key is known, and a key that was known remains so while it is looked up again.
 func (x *Exchange) identify(credential Credential, bad error) error {
 	s := x.service
 	if s.keys == nil { // clients that are configured for the hosted network work unchanged

@@ -51,14 +51,14 @@ var (
 	errRange = errors.New("the range lies outside the blob")
 )
 
-// Row says how an error is reported to a client. An error matches the first row for which errors.Is
+// Row is how an error is reported to a client. An error matches the first row for which errors.Is
 // holds.
 type Row struct {
 	Is         error
 	Code       wire.Code
 	Status     int    // 0: the code's
 	Detail     string // "": the error's own text
-	RetryAfter int    // seconds; 0: a retry does not help, or after a second, as the code says
+	RetryAfter int    // seconds; 0: as the code has it, no retry or one after a second
 	Closes     bool   // the connection cannot be used again
 }
 
@@ -74,13 +74,13 @@ func (r Row) complete() Row {
 	return r
 }
 
-// storeRows come before all others, whatever their errors wrap: an unknown outcome must not look
-// like a refusal, nor an outage like a client's error.
+// storeRows come before all other rows, whatever their errors wrap: an unknown outcome must not
+// look like a refusal, nor an outage like a client's error.
 var storeRows = []Row{
 	{Is: database.ErrUnknownOutcome, Code: wire.CodeOutcomeUnknown, Detail: "it is unknown whether the request took effect; check, or retry it", RetryAfter: 1},
 	{Is: history.ErrFenced, Code: wire.CodeNotReady, Detail: "another database uses the same bytes, so that this node accepts no writes; nothing was changed", RetryAfter: 10},
 	{Is: history.ErrFenceWaits, Code: wire.CodeNotReady, Detail: "writes wait until it is known that no other database uses the same bytes; nothing was changed"},
-	{Is: database.ErrSetBack, Code: wire.CodeRolledBack, Detail: "the service lacks changes that it had acknowledged, and accepts no others until its operator has decided how to continue; nothing was changed", RetryAfter: 60},
+	{Is: database.ErrSetBack, Code: wire.CodeRolledBack, Detail: "the service lacks changes that it had acknowledged, and accepts no changes until its operator has decided how to continue; nothing was changed", RetryAfter: 60},
 	{Is: integrity.ErrCorrupt, Code: wire.CodeDamaged, Detail: "stored bytes that the request needs are damaged or missing; the blob's other ranges may be intact"},
 	{Is: database.ErrUnavailable, Code: wire.CodeUnavailable, Detail: "the database is unreachable or read-only; nothing was changed"},
 	{Is: database.ErrBusy, Code: wire.CodeOverloaded, Detail: "the request waited too long for other requests in the database; nothing was changed"},
@@ -92,7 +92,7 @@ var storeRows = []Row{
 }
 
 // commonRows come after an interface's own rows. They contain only errors of this module, because
-// an error of another package, such as io.ErrUnexpectedEOF, does not say who caused it. The
+// an error of another package, such as io.ErrUnexpectedEOF, does not show who caused it. The
 // exceptions, context.Canceled and context.DeadlineExceeded, are last.
 var commonRows = []Row{
 	{Is: ErrPrecondition, Code: wire.CodePreconditionFailed},
@@ -168,7 +168,7 @@ var InternalError = Row{Code: wire.CodeInternal, Detail: internalDetail}.complet
 // nginx.
 var statusClientGone = wire.CodeClientGone.Row().Status
 
-// Errors maps the errors of an interface to rows.
+// Errors maps an interface's errors to rows.
 type Errors struct {
 	rows    []Row
 	special func(error) (row Row, ok bool)
@@ -177,7 +177,7 @@ type Errors struct {
 
 // NewErrors returns an interface's rows. Its own rows come after the stores' rows, and before the
 // rows that interfaces share. special returns the row for an error that needs none of these, and
-// explain adds to a row what an error has; both may be nil.
+// explain adds an error's details to a row; both may be nil.
 func NewErrors(own []Row, special func(error) (Row, bool), explain func(*Row, error)) *Errors {
 	e := &Errors{rows: slices.Concat(storeRows, own, commonRows), special: special, explain: explain}
 	for i := range e.rows {
@@ -199,7 +199,7 @@ func (e *Errors) RowOf(err error) Row {
 	row := e.find(err)
 	var quota *access.QuotaError
 	if errors.As(err, &quota) {
-		row.Detail = quota.Error() // without what wraps it
+		row.Detail = quota.Error() // without the errors around it
 	}
 	if e.explain != nil {
 		e.explain(&row, err)
@@ -284,7 +284,7 @@ func (f *Fields) SetRetryAfter(row Row, cause error) {
 // seconds returns a duration in seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
 
-// Sentence turns the text of an error into a sentence.
+// Sentence turns an error's text into a sentence.
 func Sentence(s string) string {
 	first, n := utf8.DecodeRuneInString(s)
 	s = string(unicode.ToUpper(first)) + s[n:]

@@ -26,8 +26,8 @@ import (
 // Exchange is one request and its response. It is the ResponseWriter of handlers. It sends the
 // status with the body's first byte, so that an earlier failure can still become an error response.
 //
-// An interface embeds it in its own type, calls Service.Begin and defers End. What is exported is
-// for the handlers.
+// An interface embeds it in its own type, calls Service.Begin and defers End. Its exported fields
+// are for the handlers.
 type Exchange struct {
 	Request   *http.Request // its Body is Body
 	Body      transfer.Reader
@@ -58,7 +58,7 @@ type Exchange struct {
 	breaks  func() error // see BreakIf; may be nil
 	release func()       // called when the stream has ended; may be nil
 
-	// What leave releases, each if it is set.
+	// leave releases these, each if it is set.
 	slot     slot
 	entered  *access.Allowance
 	left     func() // of entered
@@ -67,19 +67,18 @@ type Exchange struct {
 
 	forwarded bool // a trusted proxy reported Client
 
-	// What the route's rule, or the handler, has allowed.
+	// The grants by the route's rule, or by the handler.
 	granted     grant
 	grantedMore []grant // a copy or a move needs several
 }
 
-// Door is what an interface decides about its exchanges.
+// Door is an interface's part in its exchanges.
 type Door struct {
 	Errors *Errors // the codes and statuses of its errors
-	// Refuse sets the fields of an error response and returns its body. cause is what row was made
-	// for.
+	// Refuse sets an error response's fields and returns its body. row was made for cause.
 	Refuse func(x *Exchange, row Row, cause error) (body []byte, err error)
 	// Host reports whether a local instance accepts requests for this host, without its port, in
-	// addition to the hosts in Config.Local. nil: there are no others.
+	// addition to the hosts in Config.Local. nil: there are no more.
 	Host func(host string) bool
 	// Exposed are the header fields that pages of other origins may read, separated by ", ".
 	Exposed string
@@ -108,7 +107,7 @@ func (x *Exchange) start() {
 	if x.Local {
 		x.insertTiming()
 	}
-	// Also if the drain began after the request: a connection that remained would be idle only
+	// Even if the drain began after the request: a connection that remained would be idle only
 	// until the drain ends, and a proxy could use it in that moment.
 	if x.service.draining.Load() {
 		x.Fields.Set("Connection", "close")
@@ -196,8 +195,8 @@ func (x *Exchange) Fail(err error) {
 }
 
 // Scheme returns the scheme by which the client has sent the request, as far as is known: "https"
-// if it came over TLS, to this node or to a trusted proxy, which says so in X-Forwarded-Proto, and
-// else "http".
+// if it came over TLS, to this node or to a trusted proxy, which reports that in X-Forwarded-Proto,
+// and else "http".
 func (x *Exchange) Scheme() string {
 	if x.Request.TLS != nil || x.proxied() && strings.EqualFold(x.Request.Header.Get("X-Forwarded-Proto"), "https") {
 		return "https"
@@ -216,9 +215,8 @@ func (x *Exchange) proxied() bool {
 	return contains(x.service.trustedProxies, peerAddress(x.Request.RemoteAddr))
 }
 
-// drainBody reads what is left of a refused request's body, so that the connection can be used
-// again. If that is impossible or too much, the connection is closed after the response (see
-// connlimit.Conn).
+// drainBody reads a refused request's body to its end, so that the connection can be used again. If
+// that is impossible or too much, the connection is closed after the response (see connlimit.Conn).
 func (x *Exchange) drainBody(broken bool) {
 	// A client that waits for "100 Continue" must not get it now.
 	waits := x.Request.Header.Get("Expect") != ""
@@ -276,7 +274,7 @@ func (x *Exchange) End() {
 // called when the response has been written. The error is for the log.
 func (x *Exchange) BreakIf(breaks func() error) { x.breaks = breaks }
 
-// outcome returns what the exchange means for its connection.
+// outcome returns the exchange's outcome for its connection.
 func (x *Exchange) outcome() connlimit.Outcome {
 	switch {
 	case x.dropped || x.Request.ProtoMajor == 2 && x.Request.Context().Err() != nil:
@@ -325,8 +323,8 @@ func (x *Exchange) methodLabel() string {
 	return cmp.Or(knownMethods[x.Request.Method], "other")
 }
 
-// knownMethods has the protocol's methods. The values are for what outlives a request: its own
-// Method is a part of its first line, and would keep all of it in memory.
+// knownMethods has the protocol's methods. Records that outlive a request use these values: the
+// request's own Method is a part of its first line, and would keep all of it in memory.
 var knownMethods = map[string]string{
 	http.MethodGet: http.MethodGet, http.MethodHead: http.MethodHead, http.MethodPut: http.MethodPut,
 	http.MethodPost: http.MethodPost, http.MethodDelete: http.MethodDelete, http.MethodOptions: http.MethodOptions,
@@ -391,7 +389,7 @@ func (x *Exchange) logRequest() {
 	_ = x.service.log.Handler().Handle(context.Background(), record) // as Logger does
 }
 
-// mostMethod is how much of a method is logged, in bytes. Every registered one is shorter.
+// mostMethod bounds a logged method, in bytes. Every registered one is shorter.
 const mostMethod = 32
 
 // loggedMethod returns the method for the log. Clients must not write long lines.

@@ -10,8 +10,8 @@ import (
 // Fields are the header fields of one response. Names must be in canonical form.
 //
 // net/http clones, sorts and checks the fields that it is given. If the connection can insert
-// fields, net/http gets only those that it frames the response by, and the connection the others,
-// as text.
+// fields, net/http gets only those that it frames the response by, and the connection the rest, as
+// text.
 type Fields struct {
 	header  http.Header // of net/http
 	inserts bool        // the connection inserts text; false if it cannot, or must not any more
@@ -25,7 +25,7 @@ type Fields struct {
 	}
 }
 
-// NewFields returns the fields of a response that has the header.
+// NewFields returns a response's fields from its header.
 func NewFields(header http.Header) Fields { return Fields{header: header} }
 
 // Set makes value the field's only one.
@@ -93,7 +93,7 @@ func isFraming(name string) bool {
 	}
 }
 
-// hasLineBreak reports whether a value would end its line. net/http replaces what does.
+// hasLineBreak reports whether a value would end its line. net/http replaces such characters.
 func hasLineBreak(value string) bool {
 	return strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0
 }

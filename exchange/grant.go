@@ -2,13 +2,13 @@ package exchange
 
 import "sluice/access"
 
-// grant is what a caller may do because of their key.
+// grant is a permission that a caller's key must have.
 type grant struct {
 	scope   access.Scope // "": nothing that needs a key
 	account string
 }
 
-// allowed returns nil if the key has what was granted.
+// allowed returns nil if the caller's key has the permission.
 func (g grant) allowed(caller *access.Caller) error {
 	if g.scope == "" {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Local says what a local instance accepts in addition to loopback.
+// Local has the hosts and origins that a local instance accepts in addition to loopback.
 type Local struct {
 	AllowedHosts  []string // host names and addresses, valid by CheckAllowedHost
 	CORSOrigins   []string // origins of web pages, valid by CheckOrigin
@@ -61,7 +61,7 @@ func newLocalOrigins(local Local) localOrigins {
 // admit lets pages of allowed origins read every response, including refusals.
 func (p localOrigins) admit(r *http.Request, response *Fields, exposed string, host func(string) bool) error {
 	response.Add("Vary", "Origin") // the first value of Vary
-	// Other pages must not embed what is accessible on this machine.
+	// Other pages must not embed content that is accessible on this machine.
 	response.Set("Cross-Origin-Resource-Policy", "same-site")
 	origins := r.Header.Values("Origin")
 	foreign := len(origins) > 1 || len(origins) == 1 && !p.allowsOrigin(origins[0], r)
@@ -117,7 +117,7 @@ type origin struct {
 	port   string // "" for the scheme's default
 }
 
-// parseOrigin parses the value of the header Origin.
+// parseOrigin parses the header Origin's value.
 func parseOrigin(text string) (origin, bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {

@@ -5,7 +5,7 @@ const (
 	// PageBytes bounds a page's texts, with database.EntryCharge for each entry. In JSON they are
 	// at most twice as long, because names have no control characters.
 	PageBytes = 512 << 10
-	// pageMemory is what a page takes while it is made: its rows, the values that are encoded, and
+	// pageMemory is a page's memory while it is made: its rows, the values that are encoded, and
 	// their encoding, which grows. entryMemory is the same for a page with few entries.
 	pageMemory  = 6 * PageBytes
 	entryMemory = 32 << 10

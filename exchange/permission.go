@@ -16,7 +16,7 @@ const (
 )
 
 // AwaitPermission returns nil if the exchange may write. While the fence does not know whether this
-// database owns the bytes, it waits, unless too many others do.
+// database owns the bytes, it waits, unless too many requests do.
 func (x *Exchange) AwaitPermission() error {
 	if err := x.awaitFence(); err != nil {
 		return err

@@ -56,7 +56,7 @@ func (r *readiness) get(ctx context.Context) error {
 	return check.err
 }
 
-// join returns the current check if it is running or recent, or starts another one.
+// join returns the current check if it is running or recent, or starts a new one.
 func (r *readiness) join() *readyCheck {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,8 @@ func (c *readyCheck) ended() bool {
 	}
 }
 
-// run runs a check. It does not use a request's context, because others may wait for the result.
+// run runs a check. It does not use a request's context, because several requests may wait for the
+// result.
 func (r *readiness) run(c *readyCheck) {
 	defer close(c.done)
 	defer func() {

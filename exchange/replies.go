@@ -12,14 +12,13 @@ import (
 )
 
 // The bounds on memory for replies. A reply that is made for its request, such as a page, is in
-// memory until its client has read it. What is shared by requests does not count, nor what is not
-// larger than a connection's buffers.
+// memory until its client has read it. Shared and small replies do not count.
 const (
-	// repliesMemory is what all of a node's replies may have together, in bytes. Those to callers
-	// without a key may have three quarters of it.
+	// repliesMemory is the memory that a node's replies may use together, in bytes. Replies to
+	// callers without a key may use three quarters of it.
 	repliesMemory = 64 << 20
-	// CallerReplies is what the replies to one caller may have, unless it may make any number of
-	// concurrent requests.
+	// CallerReplies is the memory that the replies to one caller may use, unless it may make any
+	// number of concurrent requests.
 	CallerReplies = repliesMemory / 4
 	// smallReply is the size up to which a reply is not counted: the limits on connections and
 	// concurrent requests bound how many there are.
@@ -72,7 +71,7 @@ type waiter struct {
 }
 
 // newReplies returns the bounds for a node that serves maxRequests concurrent requests. A part of
-// them may wait for memory, so that the others can be served.
+// them may wait for memory, so that the rest can be served.
 func newReplies(maxRequests int64) *replies {
 	return &replies{
 		most: repliesMemory, callerMost: CallerReplies, ofCaller: errRepliesOfCaller, ofNode: errRepliesOfNode,

@@ -14,8 +14,8 @@ import (
 )
 
 // TestReplyMemoryIsBounded fills the memory for replies: a caller gets its share and not more,
-// callers without a key leave a quarter, and what waits is admitted in order when memory is free
-// again.
+// callers without a key leave a quarter, and waiting replies are admitted in order when memory is
+// free again.
 func TestReplyMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReplies(80)
@@ -80,7 +80,7 @@ func TestReplyMemoryIsBounded(t *testing.T) {
 				t.Error("a reply of caller 0 was admitted, which has its share")
 			}
 		}
-		time.Sleep(2 * repliesWait) // the others are refused
+		time.Sleep(2 * repliesWait) // the last callers are refused
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		gone := &reply{of: s, caller: callers[0], anonymous: true, size: piece}

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/logbuffer"
 )
 
-// LoggedRequests says which requests are logged. Probes and preflights are logged at
+// LoggedRequests selects the requests that are logged. Probes and preflights are logged at
 // slog.LevelDebug.
 type LoggedRequests string
 

@@ -1,7 +1,7 @@
-// Package exchange is what a node's interfaces have in common: a request and its response, from the
-// caller's address and key to the line in the log. It admits requests within the node's limits and
-// their callers', paces bodies, keeps replies in memory within bounds, maps errors to codes, and
-// drains. What a request means is decided by the interfaces, which are Doors.
+// Package exchange implements the common part of all interfaces' requests: a request and its
+// response, from the caller's address and key to the line in the log. It admits requests within the
+// node's limits and their callers', paces bodies, keeps replies in memory within bounds, maps
+// errors to codes, and drains. The interfaces, which are Doors, decide what a request means.
 package exchange
 
 import (
@@ -27,7 +27,8 @@ import (
 	"sluice/wire"
 )
 
-// Config configures a Service. Every field is required unless its comment says otherwise.
+// Config configures a Service. Every field is required unless its comment names a default or a
+// meaning of nil.
 type Config struct {
 	// Keys authenticates callers. nil makes a local instance: every caller may do everything,
 	// credentials are ignored, and Local protects the instance from foreign web pages.
@@ -35,11 +36,11 @@ type Config struct {
 	Local Local // used only if Keys is nil
 
 	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
-	Fence      *history.Fence              // says whether anything may be written; nil: always
-	Past       *history.Past               // says whether anything but reads is permitted; nil: always
+	Fence      *history.Fence              // reports whether anything may be written; nil: always
+	Past       *history.Past               // reports whether anything but reads is permitted; nil: always
 	Log        *slog.Logger
 	RequestLog *slog.Logger // of a line about each request; nil: Log
-	// LoggedRequests says which requests are logged; "": LogAll.
+	// LoggedRequests selects the requests that are logged; "": LogAll.
 	LoggedRequests LoggedRequests
 	// LogPaths adds to the lines about requests the path, with the names of accounts and blobs, and
 	// the error's code. It is for a developer's terminal, and has no effect if there are Keys.
@@ -57,11 +58,11 @@ type Config struct {
 // DefaultMaxRequests is the default maximum number of concurrent requests.
 const DefaultMaxRequests = 4096
 
-// DefaultProbeLimits bound an address's probes and preflights. They are far above what load
-// balancers and browsers need, and prevent one client from using up a node's processors.
+// DefaultProbeLimits bound an address's probes and preflights. They are far above the needs of load
+// balancers and browsers, and prevent one client from using up a node's processors.
 var DefaultProbeLimits = keys.Limits{RequestsPerSecond: 200, ConcurrentRequests: 64}
 
-// Service is what all exchanges of a node share. Its methods may be called concurrently.
+// Service is the state that a node's exchanges share. Its methods may be called concurrently.
 type Service struct {
 	keys           *access.Authenticator // nil: local instance
 	origins        originPolicy

@@ -6,8 +6,8 @@ import (
 )
 
 // slots bounds the requests in progress; probes and preflights are not counted. Callers with a
-// known key may have all of them. All others may have three quarters together, and an eighth more
-// while their keys are looked up, so that many addresses cannot lock out callers with keys.
+// known key may have all of them. All other callers may have three quarters together, and an eighth
+// more while their keys are looked up, so that many addresses cannot lock out callers with keys.
 type slots struct {
 	max       int64
 	active    atomic.Int64 // requests in progress
@@ -94,7 +94,7 @@ func (s *slot) release() {
 }
 
 // beginHold counts a write that waits for the fence. It returns false, and counts nothing, if an
-// eighth of all slots is taken by such writes: the others are for reads.
+// eighth of all slots is taken by such writes: the rest are for reads.
 func (s *slots) beginHold() bool {
 	if s.held.Add(1) > max(1, s.max/8) {
 		s.held.Add(-1)
@@ -105,7 +105,7 @@ func (s *slots) beginHold() bool {
 
 func (s *slots) endHold() { s.held.Add(-1) }
 
-// beginLookup counts the lookup of a key that is not known, or returns ErrTooBusy.
+// beginLookup counts an unknown key's lookup, or returns ErrTooBusy.
 func (s *slots) beginLookup() (done func(), err error) {
 	done = func() { s.lookups.Add(-1) }
 	if limit := max(1, s.max/8); s.lookups.Add(1) > limit {

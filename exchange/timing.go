@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timings is what Server-Timing reports, until the response begins.
+// timings are Server-Timing's values, until the response begins.
 type timings struct {
 	database, store, total time.Duration
 }

@@ -6,8 +6,8 @@ import (
 	"sluice/access/keys"
 )
 
-// HoldReply counts n bytes of memory for the reply to x until leave, in place of what was counted
-// before. If nothing was, it waits for them. The error is from replies.acquire or replies.grow.
+// HoldReply counts n bytes of memory for the reply to x until leave, in place of the bytes counted
+// before. If none were, it waits for them. The error is from replies.acquire or replies.grow.
 func (x *Exchange) HoldReply(n int64) error {
 	switch {
 	case x.reply.of != nil && n > x.reply.size:
@@ -64,8 +64,8 @@ func (r *reply) release() {
 	}
 }
 
-// ReplyPiece is how many bytes of a reply in memory are written under one deadline, which is about
-// the minimum rate's window: a client that reads nothing must not keep it for longer.
+// ReplyPiece is how many bytes from a reply in memory are written under one deadline, which is
+// about the minimum rate's window: a client that reads nothing must not keep it for longer.
 const ReplyPiece = 32 << 10
 
 // WriteReply sends the body for a reply in memory.

@@ -54,8 +54,8 @@ func TestTooManyConcurrentRequests(t *testing.T) {
 	s.want(t, 200, "GET", "/v1/info", "")
 }
 
-// TestQuotaOfWritesInDoubt checks that what may have been stored counts until the store is queried
-// again.
+// TestQuotaOfWritesInDoubt checks that bytes that may have been stored count until the store is
+// queried again.
 func TestQuotaOfWritesInDoubt(t *testing.T) {
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	limits := keys.Limits{StoredBytes: 100 + 2*metastore.Charge("in doubt", "")}
@@ -81,7 +81,7 @@ func TestQuotaOfWritesInDoubt(t *testing.T) {
 // TestQuota: a quota counts parts and blobs and refuses before it reads. Deleted objects do not
 // count.
 func TestQuota(t *testing.T) {
-	const unit = 20_000 // large compared with what each object is charged
+	const unit = 20_000 // large compared with each object's charge
 	const limit = 100*unit + 10_000
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	_, auth := h.limited(t, access.ScopeWrite, keys.Limits{StoredBytes: limit, OpenUploads: 1})
@@ -215,7 +215,7 @@ func TestQuotaOfChannels(t *testing.T) {
 	_, err := h.meta.FindChannel(t.Context(), payer, "0x1", "0x2", 4)
 	testenv.Is(t, err, ledger.ErrNoChannel, "a channel that was refused")
 
-	// A repeat returns what was opened, also if the first response was lost.
+	// A repeat returns the opened channel, even if the first response was lost.
 	testenv.Equal(t, open(1, "first"), made, "a repeated response")
 	if got := open(3, "third"); !strings.Contains(got, `"3"`) {
 		t.Errorf("the third, repeated: %s", got)
@@ -354,7 +354,7 @@ func (s *callersOfPuts) Put(ctx context.Context, key bytestore.Name, src io.Read
 }
 
 // TestStoredThingsNameTheirOwner checks that blobs and parts are stored in the name of the key's
-// group or, without keys, of the network.
+// group or, without keys, the network's.
 func TestStoredThingsNameTheirOwner(t *testing.T) {
 	body := strings.Repeat("x", 100_000)
 	stores := &callersOfPuts{Store: memory.New()}
@@ -385,8 +385,8 @@ func TestStoredThingsNameTheirOwner(t *testing.T) {
 	}
 }
 
-// TestRangesArePacedByWhatIsRead checks that a range of a byte counts as a block towards the rate,
-// once for all ranges in the block.
+// TestRangesArePacedByWhatIsRead checks that a range with one byte counts as a block towards the
+// rate, once for all ranges in the block.
 func TestRangesArePacedByWhatIsRead(t *testing.T) {
 	t.Parallel()
 	const rate = 4 << 20 // bytes/s, a tenth is sent immediately

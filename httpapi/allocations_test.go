@@ -73,9 +73,8 @@ func TestAllocationsOfRequests(t *testing.T) {
 	}
 }
 
-// leastAllocs returns the average number of allocations of a call, in the one of several series
-// with the fewest: what other goroutines allocate meanwhile counts too, which is more the slower
-// the machine is.
+// leastAllocs returns a call's average number of allocations, in the one of several series with the
+// fewest: other goroutines' allocations count too, and are more the slower the machine is.
 func leastAllocs(call func()) float64 {
 	least := testing.AllocsPerRun(20, call)
 	for range 9 {

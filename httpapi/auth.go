@@ -60,8 +60,8 @@ func requireKey(scope access.Scope, account accountFunc) rule {
 	}
 }
 
-// requireKeyFor requires a key with the scope for the account of a stored object. It looks up the
-// object only for keys with the scope, so other callers cannot probe for its existence.
+// requireKeyFor requires a key with the scope for a stored object's account. It looks up the object
+// only for keys with the scope, so other callers cannot probe for its existence.
 func requireKeyFor(scope access.Scope, find accountFunc) rule {
 	return func(x *call) error {
 		if err := x.RequireScope(scope); err != nil {
@@ -128,8 +128,8 @@ func (s *Server) accountOfPart(x *call) (string, error) {
 	return u.Account, exchange.UploadError(err)
 }
 
-// accountOfChannel returns the sender of a channel, or "", which every key is for, if it is not
-// bound to a sender yet.
+// accountOfChannel returns a channel's sender, or "", which every key is for, if it is not bound to
+// a sender yet.
 func (s *Server) accountOfChannel(x *call) (string, error) {
 	c, err := s.channels.Get(x.Request.Context(), x.params.Get("channelId"))
 	if err != nil || c.Sender == "" {
@@ -177,7 +177,7 @@ func nonEmpty(key string) (string, error) {
 	return key, nil
 }
 
-// channelError reports what database.ErrNotFound refers to.
+// channelError adds errNoChannel to database.ErrNotFound.
 func channelError(err error) error {
 	if errors.Is(err, database.ErrNotFound) {
 		return fmt.Errorf("%w: %w", errNoChannel, err)

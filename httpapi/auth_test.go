@@ -86,7 +86,7 @@ func newHostedOver(
 	return h
 }
 
-// limited returns a change of a configuration: the limits of each address.
+// limited returns a change to a configuration: the limits of each address.
 func limited(l keys.Limits) func(*Config) {
 	return func(c *Config) { c.Limiter = access.NewLimiter(access.LimiterOptions{Address: l}) }
 }
@@ -120,7 +120,7 @@ func (h *hosted) limited(t testing.TB, scope access.Scope, limits keys.Limits) (
 	return key, keyHeader(secret)
 }
 
-// need is what a route requires of a caller.
+// need is a route's requirement on its caller.
 type need struct {
 	scope access.Scope // "" if nothing is required
 	probe bool         // credentials are ignored
@@ -132,7 +132,7 @@ type target struct {
 	want               int // status for an authorized caller
 }
 
-// row describes what a route requires for each kind of reads, and how to request it.
+// row has a route's requirement for each kind of reads, and how to request it.
 type row struct {
 	need func(access.Reads) need
 	ask  func(t *testing.T, h *hosted) target
@@ -144,7 +144,7 @@ func scoped(s access.Scope) func(access.Reads) need {
 	return func(access.Reads) need { return need{scope: s} }
 }
 
-// reading returns what a read requires: nothing if reads are public. A listing is never paid for.
+// reading returns a read's requirement: nothing if reads are public. A listing is never paid for.
 func reading(paid need) func(access.Reads) need {
 	return func(r access.Reads) need {
 		switch r {
@@ -271,7 +271,7 @@ func TestEveryRouteAsksForCredentials(t *testing.T) {
 	}
 }
 
-// tryRoute checks that each credential gets what the row describes.
+// tryRoute checks that each credential gets the response that the row describes.
 func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 	expect := func(c credential, status int, code string) {
 		t.Helper()

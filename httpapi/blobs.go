@@ -148,7 +148,7 @@ func (s *Server) readConditions(x *call, size int64) headers.Conditions {
 }
 
 // serveRanges charges the bill, which is nil for a free read, and sends the wanted ranges. It
-// returns to the payer what was charged and not sent.
+// refunds chunksets that were charged and not sent.
 func (s *Server) serveRanges(x *call, c *blob.Content, wanted headers.RangeSet, bill *metering.Bill) error {
 	if bill != nil && (wanted.Kind() == headers.RangeMalformed || wanted.Kind() == headers.RangeTooMany) {
 		return &exchange.UnsatisfiedRange{Size: c.Size} // not the whole blob, which costs more
@@ -168,7 +168,7 @@ func (s *Server) serveRanges(x *call, c *blob.Content, wanted headers.RangeSet, 
 	}
 	served, err := x.SendContent(c, selection, ranges)
 	if err == nil && bill != nil {
-		err = x.Out.Send() // while what is lost can be returned
+		err = x.Out.Send() // while lost bytes can be refunded
 	}
 	if err != nil {
 		bill.Return(sentRanges(served, &x.Out))
@@ -184,7 +184,7 @@ func sentRanges(served []blob.Range, out *transfer.Writer) []blob.Range {
 		return nil
 	case len(served) == 1: // the response's body has nothing else
 		return []blob.Range{{Off: served[0].Off, N: served[0].N - unsent}}
-	default: // it is not known how much of what is unsent is framing
+	default: // it is not known how many unsent bytes are framing
 		return served
 	}
 }
@@ -198,7 +198,7 @@ func (s *Server) withholds(x *call, size int64) bool {
 	return s.reads == access.ReadsPaid && !x.readsFree && size <= smallBlob
 }
 
-// notCached is the Cache-Control for what only one caller may have.
+// notCached is the Cache-Control for a response that only one caller may have.
 const notCached = "private, no-store"
 
 // setBlobHeaders sets the headers of every response about a blob.
@@ -267,7 +267,7 @@ func (s *Server) setPublicCacheControl(x *call, b *metastore.Blob, stated string
 	x.Fields.Set("Cache-Control", value)
 }
 
-// includeMetadata is the value of the parameter include with which a listing has metadata.
+// includeMetadata is the parameter include's value with which a listing has metadata.
 const includeMetadata = "metadata"
 
 // describe sets the members that have a blob's metadata.

@@ -17,7 +17,7 @@ import (
 	"sluice/wire"
 )
 
-// openChannelBody is the body of a request to open a channel. The public client sends no member.
+// openChannelBody is a request's body to open a channel. The public client sends no member.
 type openChannelBody struct {
 	UserIdentity     *string `json:"userIdentity"`
 	Deposit          *amount `json:"deposit"`
@@ -26,8 +26,8 @@ type openChannelBody struct {
 	PaymentChannelID *amount `json:"paymentChannelId"`
 }
 
-// errUnboundChannel refuses a channel without a sender, which is bound to the first payer: others
-// must not spend the deposit of a key's owner.
+// errUnboundChannel refuses a channel without a sender, which would be bound to the first payer:
+// nobody else may spend the key owner's deposit.
 var errUnboundChannel = fmt.Errorf("%w: userIdentity is required on a hosted network: it is the address that will pay over the channel", exchange.ErrParameter)
 
 func (s *Server) openChannel(x *call) error {
@@ -133,7 +133,7 @@ func (s *Server) getChannel(x *call) error {
 	return s.writeChannel(x, http.StatusOK, found, sessions)
 }
 
-// depositBody is the body of a request to increase a deposit.
+// depositBody is a request's body to increase a deposit.
 type depositBody struct {
 	Amount *amount `json:"amount"`
 }
@@ -196,7 +196,7 @@ func (s *Server) reconcileChannel(x *call) error {
 		return err
 	}
 	r, err := s.channels.Reconcile(x.Request.Context(), x.params.Get("channelId"), in.Write)
-	if err != nil { // what is recorded is what the chain shows, however often it is recorded
+	if err != nil { // it records the chain's state, however often it is called
 		return inDoubt(channelError(err), doubtError{retryable: true})
 	}
 	out := wire.Reconciliation{Channel: s.channelJSON(r.Books)}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// getConsole sends a file of the console.
+// getConsole sends one of the console's files.
 func (s *Server) getConsole(x *call) error {
 	x.Fields.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if !s.console.Serve(x, x.Request, x.params.Get("file"), s.consoleSources(x.Request.Host)) {
@@ -34,11 +34,11 @@ func (s *Server) consoleSources(host string) string {
 // sourceHost matches a host, with or without a port, that a source list can have.
 var sourceHost = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]+)?$`)
 
-// sourceCharacters encodes what ends an element in a source list.
+// sourceCharacters encodes characters that end an element in a source list.
 var sourceCharacters = strings.NewReplacer(" ", "%20", ",", "%2C", ";", "%3B")
 
-// redirectToConsole redirects from a sibling of the console's folder. The location is relative,
-// because a proxy may serve it under another path.
+// redirectToConsole redirects from the console folder's sibling. The location is relative, because
+// a proxy may serve it under another path.
 func redirectToConsole(x *call) error {
 	x.Fields.Set("Location", "console/")
 	x.Fields.Set("Content-Length", "0")

@@ -101,7 +101,7 @@ func (s *Server) parseTransfer(in *wire.CopyBlob, t *transferral) (err error) {
 	return s.parseRestated(in, t)
 }
 
-// parseRestated parses the content type and the metadata of a copy.
+// parseRestated parses a copy's content type and metadata.
 func (s *Server) parseRestated(in *wire.CopyBlob, t *transferral) (err error) {
 	if stated(in.ContentType) != "" {
 		if t.options.ContentType, err = exchange.ContentType([]string{*in.ContentType}); err != nil {
@@ -139,13 +139,13 @@ func (t *transferral) parseDestination(member string, to *wire.BlobName) (err er
 	return blob.CheckName(t.to.Name)
 }
 
-// member is an optional member of a request's body.
+// member is an optional member in a request's body.
 type member struct {
 	name    string
 	present bool
 }
 
-// onlyWith returns an error if a member is present that another one must accompany.
+// onlyWith returns an error if a member is present without the member that must accompany it.
 func onlyWith(other string, accompanied bool, members ...member) error {
 	for _, m := range members {
 		if m.present && !accompanied {
@@ -188,7 +188,7 @@ func (s *Server) permitTransfer(x *call, t *transferral) error {
 	if s.reads == access.ReadsPublic || t.moves && t.from.Account == t.to.Account {
 		return nil
 	}
-	// Another account's readers are others, and there is no paying for a copy or a move.
+	// Another account has other readers, and a copy or a move cannot be paid for.
 	return x.GrantMore(access.ScopeRead, t.from.Account)
 }
 
@@ -247,7 +247,7 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 	return b, inDoubt(err, doubtError{retryable: !t.moves || t.once != nil || identified})
 }
 
-// reserveRecord reserves the bytes of a move's record, whatever the move changes, or returns the
+// reserveRecord reserves the bytes for a move's record, whatever the move changes, or returns the
 // reason against one.
 func (t *transferral) reserveRecord(x *call) (r *access.Reservation, refused, err error) {
 	if !t.moves || t.once == nil {
@@ -285,7 +285,7 @@ func (s *Server) moved(x *call, onSource headers.Conditions) func(*metastore.Blo
 	}
 }
 
-// writeCopied sends the destination of a copy or a move, as far as the caller may know it.
+// writeCopied sends a copy's or a move's destination, as far as the caller may know it.
 func (s *Server) writeCopied(x *call, b metastore.Blob) error {
 	v := s.validatorsOf(&b)
 	out := wire.CopiedBlob{Account: b.Account, Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}

@@ -26,7 +26,7 @@ const (
 	moveHere     = `{"moveTo": {"blobName": "b"}}`
 )
 
-// store stores a blob of an account with a key for everything, and returns its path and ETag.
+// store stores an account's blob with a key for everything, and returns its path and ETag.
 func (h *hosted) store(t *testing.T, account, name, body string, headers ...string) (path, etag string) {
 	t.Helper()
 	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}})
@@ -121,7 +121,7 @@ func TestCopiesDiscloseNothing(t *testing.T) {
 	}
 }
 
-// TestQuotaOfCopies checks what copies and moves need of the quota, and that the books agree.
+// TestQuotaOfCopies checks how much quota copies and moves need, and that the books agree.
 func TestQuotaOfCopies(t *testing.T) {
 	const size = 20_000
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
@@ -145,10 +145,10 @@ func TestQuotaOfCopies(t *testing.T) {
 	h.refused(t, 403, wire.CodeQuotaExceeded, "POST", path+"b", to("moveTo", "b2345678901+"), auth...)
 	h.want(t, 200, "POST", path+"b", to("moveTo", "b234567890+"), auth...)
 	used(2*one + 10)
-	h.want(t, 200, "POST", path+"b234567890+", to("moveTo", "a"), auth...) // over the other one
+	h.want(t, 200, "POST", path+"b234567890+", to("moveTo", "a"), auth...) // over the other blob
 	used(one)
 
-	// What another group, or nobody, is charged for.
+	// A blob for which another group, or nobody, is charged.
 	h.store(t, ours, "foreign", body)
 	h.want(t, 200, "POST", path+"foreign", to("copyTo", "b"), auth...)
 	h.refused(t, 403, wire.CodeQuotaExceeded, "POST", path+"foreign", to("moveTo", "c"), auth...)
@@ -243,7 +243,7 @@ func (m *watchedMeta) Blob(ctx context.Context, account, name string) (metastore
 }
 
 // TestKeyIsCheckedBeforeATransfer changes a key after its rights were checked and before the blob
-// is copied or moved: what it may do with the source counts as well.
+// is copied or moved: its rights to the source count as well.
 func TestKeyIsCheckedBeforeATransfer(t *testing.T) {
 	m := &watchedMeta{}
 	h := newHostedOver(t, func(d whole.Database) whole.Database { m.Database = d; return m }, access.ReadsKey, access.ScopeWrite)

@@ -6,8 +6,8 @@ import (
 	"sluice/wire"
 )
 
-// Headers for cross-origin pages: what a page may send, and what it may read of a response in
-// addition to the safelisted headers.
+// Headers for cross-origin pages: those that a page may send, and those that it may read in a
+// response in addition to the safelisted headers.
 var (
 	corsRequestHeaders = strings.Join([]string{
 		"Authorization", wire.HeaderBlobExpires, "Cache-Control", wire.HeaderContentDigest, "Content-Disposition", "Content-Language", "Content-Type", wire.HeaderIdempotencyKey, "If-Match",

@@ -19,7 +19,7 @@ import (
 )
 
 // Only this file and exchange/errors.go assign statuses to errors. Only the responses to requests
-// that net/http cannot parse have others.
+// that net/http cannot parse have further statuses.
 
 // The errors of this interface alone. Handlers wrap them with details for the client.
 var (
@@ -89,7 +89,7 @@ var errorTable = exchange.NewErrors([]exchange.Row{
 	{Is: metering.ErrBacklog, Code: wire.CodeOverloaded, Detail: metering.ErrBacklog.Error()},
 }, rowOfFault, explain)
 
-// rowOfFault returns the row of a requested fault that has a status of its own.
+// rowOfFault returns the row for a requested fault that has a status of its own.
 func rowOfFault(err error) (exchange.Row, bool) {
 	var fault *requestedFault
 	if errors.As(err, &fault) && fault.as == nil {
@@ -98,7 +98,7 @@ func rowOfFault(err error) (exchange.Row, bool) {
 	return exchange.Row{}, false
 }
 
-// explain adds to a row what a payer can do, and what is not known.
+// explain adds to a row how a payer can proceed, and which outcome is unknown.
 func explain(row *exchange.Row, err error) {
 	var payment *micropay.Error
 	var limit *ledger.UnsettledLimitError
@@ -134,7 +134,7 @@ func faultRow(fault *requestedFault) exchange.Row {
 	return row
 }
 
-// limitDetail says what a payer can do about an unsettled limit.
+// limitDetail returns how a payer can proceed at an unsettled limit.
 func limitDetail(e *ledger.UnsettledLimitError) string {
 	detail := fmt.Sprintf("the payment would exceed the selling limit of the channel: %d units may be unsettled, and %d are", e.Limit, e.Unsettled)
 	switch {
@@ -147,12 +147,12 @@ func limitDetail(e *ledger.UnsettledLimitError) string {
 	}
 }
 
-// doubtError is a database.ErrUnknownOutcome with what the client needs to resolve it.
+// doubtError is a database.ErrUnknownOutcome with the ids that a client needs to resolve it.
 type doubtError struct {
 	err       error
 	retryable bool // a retry has no second effect
 
-	channelID, sessionID, uploadID string // of what was created, if it was
+	channelID, sessionID, uploadID string // the id that was created, if any
 }
 
 // Error returns the error's text.

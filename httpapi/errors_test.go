@@ -23,7 +23,7 @@ import (
 // notForClients are the sentinels that clients never see as such: they prevent a start, concern a
 // background task, or are reported as 500 because clients can do nothing about them.
 var notForClients = []string{
-	// No route here calls what returns these.
+	// No route here calls a function that returns these.
 	"blob.ErrNoParts", "blob.ErrPartOrder", "blob.ErrPartUnknown", "blob.ErrPartTooSmall", "blob.ErrSource", "blob.ErrNoBucket", "blob.ErrBucketNotEmpty",
 	"history.ErrForeignStore", "history.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName", "bytestore.ErrReadOnly",

@@ -4,7 +4,7 @@ import (
 	"net/http"
 )
 
-// faucetBody is the body of a request to the faucet.
+// faucetBody is a request's body to the faucet.
 type faucetBody struct {
 	Sender           *string `json:"sender"`
 	Amount           *amount `json:"amount"`

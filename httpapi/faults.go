@@ -14,8 +14,7 @@ import (
 )
 
 // faultOperations are the operations to which faults can happen, as rules name them, by the
-// patterns of their routes. Probes, the document, the console and what controls the faults have
-// none.
+// patterns of their routes. Probes, the document, the console and the faults' own routes have none.
 var faultOperations = map[string]string{
 	"/v1/sessions":                                            faults.Session,
 	"/v1/sessions/{sessionId}":                                faults.Session,

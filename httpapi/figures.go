@@ -56,7 +56,7 @@ func (s *Server) countFigures(ctx context.Context) (wire.Figures, error) {
 		f.Damaged = &wire.DamageFigures{Contents: damage.Contents, Extents: damage.Extents, Bytes: damage.Bytes, Since: damage.Since}
 	}
 	if err := s.Ready(ctx); err != nil {
-		if ctx.Err() != nil { // it says nothing about the node, and others get these figures
+		if ctx.Err() != nil { // this error is the caller's, and other callers get these figures
 			return f, ctx.Err()
 		}
 		f.NotReady = err.Error()

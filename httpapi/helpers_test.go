@@ -73,7 +73,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// setup says what differs from a local service over SQLite and files, whose reads are public.
+// setup has the differences from a local service over SQLite and files with public reads.
 type setup struct {
 	now    func() time.Time                           // the clock of the database
 	around func(whole.Database) whole.Database        // returns the database that the service uses
@@ -110,8 +110,8 @@ func serve(t testing.TB, server *http.Server, conns *connlimit.Limiter) string {
 }
 
 // serveBy is serve by a release of net/http, with the connections that httpconn.Adopt chooses for
-// the release that it checks. It returns what Adopt logs, too. At the end it checks that no
-// connection is counted any longer.
+// the release that it checks. It returns Adopt's log, too. At the end it checks that no connection
+// is counted any longer.
 func serveBy(
 	t testing.TB, server *http.Server, conns *connlimit.Limiter, checked, serving httpconn.Serve,
 ) (addr string, log *lockedBuffer) {
@@ -279,15 +279,15 @@ func decodedAs[T any](t testing.TB, body string) (out T) {
 	return out
 }
 
-// newSession returns the id of a new session.
+// newSession returns a new session's id.
 func (s *service) newSession(t testing.TB) string {
 	t.Helper()
 	_, body := s.want(t, 201, "POST", "/v1/sessions", "")
 	return decodedAs[wire.Session](t, body).SessionID
 }
 
-// newUpload returns the path of a new upload. members are appended to the JSON object, and begin
-// with a comma.
+// newUpload returns a new upload's path. members are appended to the JSON object, and begin with a
+// comma.
 func (s *service) newUpload(t testing.TB, account, name, members string, headers ...string) string {
 	t.Helper()
 	begin := fmt.Sprintf(`{"rawAccount": %q, "rawBlobName": %q%s}`, account, name, members)
@@ -420,5 +420,5 @@ func (c *connection) probe(t testing.TB) int {
 // wantEnd checks that the server has ended the connection, and sends nothing more.
 func (c *connection) wantEnd(t testing.TB) {
 	t.Helper()
-	testenv.Is(t, testenv.Error(c.r.ReadByte()), io.EOF, "what follows the last response")
+	testenv.Is(t, testenv.Error(c.r.ReadByte()), io.EOF, "the bytes after the last response")
 }

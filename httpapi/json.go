@@ -119,7 +119,7 @@ func explainJSON(err error) error {
 	return fmt.Errorf("%w: %s must be %s", errMalformedJSON, member, string(expected))
 }
 
-// memberOf returns a description of what a JSON pointer points to.
+// memberOf returns a description of a JSON pointer's target.
 func memberOf(pointer jsontext.Pointer) string {
 	if pointer == "" {
 		return "the body"
@@ -141,7 +141,7 @@ func lastTokens(pointer jsontext.Pointer) []string {
 	return tokens[max(0, len(tokens)-4):]
 }
 
-// expectation describes what a member must be. As an error it reports that the member is not.
+// expectation describes a member's valid values. As an error it reports that the member is not.
 type expectation string
 
 // Error returns the phrase that completes "must be".

@@ -278,8 +278,8 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// equalSamples compares what JSON can represent, which excludes nil lists and the names of time
-// zones.
+// equalSamples compares values as JSON represents them, which excludes nil lists and the names of
+// time zones.
 func equalSamples(a, b sample) bool {
 	if (a.Time == nil) != (b.Time == nil) || a.Time != nil && !a.Time.Equal(*b.Time) || fmt.Sprint(a.List) != fmt.Sprint(b.List) {
 		return false

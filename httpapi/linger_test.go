@@ -36,8 +36,8 @@ var refusals = []struct {
 	{"an unknown expectation", "PUT /v1/blobs/ours/x HTTP/1.1\r\nHost: h\r\nExpect: more\r\nContent-Length: 100000000\r\n\r\n", 400 << 10, 417},
 }
 
-// TestRefusedBodiesAreDiscarded: what is left of a refused request is read, in every framing: the
-// connection of its sender ends and is never reset.
+// TestRefusedBodiesAreDiscarded: the rest of a refused request is read, in every framing: its
+// sender's connection ends and is never reset.
 func TestRefusedBodiesAreDiscarded(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)

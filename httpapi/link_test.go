@@ -131,7 +131,7 @@ func TestLinksBelowAPrefix(t *testing.T) {
 	}
 	_, body = l.want(t, 200, "GET", list+"&prefix=a%2Fb&delimiter=/&limit=1", "")
 	if page := decodedAs[wire.BlobPage](t, body); len(page.Blobs) != 1 || page.Blobs[0].Name != "a/b" {
-		t.Errorf("the list of what begins with a/b is %s", body)
+		t.Errorf("the list of names that begin with a/b is %s", body)
 	}
 	for _, prefix := range []string{"", "a", "b/", "%2F"} {
 		l.refused(t, 401, wire.CodeCredentialUnknown, "GET", list+"&prefix="+prefix, "")
@@ -156,13 +156,13 @@ func TestLinkedCreation(t *testing.T) {
 	}
 	stored := testenv.Must(l.meta.Blob(t.Context(), ours, "new"))(t)
 	testenv.Equal(t, stored.Owner, "team", "who is charged")
-	testenv.Equal(t, stored.Size, 5, "what is stored")
+	testenv.Equal(t, stored.Size, 5, "the stored size")
 	l.refused(t, 401, wire.CodeCredentialUnknown, "PUT", "/v1/blobs/"+ours+"/other"+query, "x")
 	large := "/v1/blobs/" + ours + "/large" + l.link(t, key, link.Create, ours, "large")
 	l.refused(t, 403, wire.CodeQuotaExceeded, "PUT", large, strings.Repeat("x", 9000))
 }
 
-// TestLinksPermitNothingElse sends each operation with a link for another one.
+// TestLinksPermitNothingElse sends each operation with a link for another operation.
 func TestLinksPermitNothingElse(t *testing.T) {
 	l := newLinking(t, access.ReadsPublic)
 	admin := l.signer(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})
@@ -188,7 +188,7 @@ func TestLinksPermitNothingElse(t *testing.T) {
 }
 
 // TestLinksEndWithTheirKey: a link is valid until it expires by the database's clock, and while its
-// key is what it was.
+// key is unchanged.
 func TestLinksEndWithTheirKey(t *testing.T) {
 	l := newLinking(t, access.ReadsKey)
 	path := l.store(t, "a")

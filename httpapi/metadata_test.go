@@ -149,7 +149,7 @@ func TestCacheControlOfReads(t *testing.T) {
 	}
 }
 
-// TestFreeHeadShowsMetadata: metadata is not part of what a paid read sells.
+// TestFreeHeadShowsMetadata: a paid read does not sell metadata.
 func TestFreeHeadShowsMetadata(t *testing.T) {
 	s := newService(t, func(c *Config) { c.Reads = access.ReadsPaid })
 	s.want(t, 204, "PUT", "/v1/blobs/0x1/name", "content", described...)

@@ -2,13 +2,13 @@ package httpapi
 
 import "sluice/wire/link"
 
-// operation is what a route does.
+// operation is a route's operation.
 type operation struct {
 	rule   rule
 	handle func(*call) error
 	// probe marks health checks: no credential is examined, and only limits of probes apply.
 	probe bool
-	// writes marks what changes the database, which the fence can forbid.
+	// writes marks a change of the database, which the fence can forbid.
 	writes bool
 	link   link.Verb // of links that permit it; "": none does
 	lists  bool      // it lists blobs, so a link must be for a prefix

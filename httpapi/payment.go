@@ -91,7 +91,7 @@ func (s *Server) setPriceHeaders(x *call, size int64) {
 	x.Fields.Set(wire.HeaderChunksetsRequired, decimal(metering.Chunksets(metering.Whole(size))))
 }
 
-// charge charges a bill for these ranges and sets the headers that say so.
+// charge charges a bill for these ranges and sets the headers that report it.
 func (s *Server) charge(x *call, bill *metering.Bill, ranges []blob.Range) error {
 	if bill == nil {
 		return nil

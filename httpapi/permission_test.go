@@ -15,8 +15,8 @@ import (
 	"sluice/wire"
 )
 
-// openFence returns the fence of a node that was started after another one. Its Watch does not run,
-// so it does not know whether it may write; or another database has passed its own.
+// openFence returns the fence of a node that was started after another node. Its Watch does not
+// run, so it does not know whether it may write; or another database has passed its own.
 func openFence(t *testing.T, passed bool) *history.Fence {
 	t.Helper()
 	meta := testenv.Must(sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{}))(t)
@@ -34,7 +34,7 @@ func openFence(t *testing.T, passed bool) *history.Fence {
 }
 
 // TestFencedNodeWritesNothing checks that each route that is not for reading is refused, before the
-// body is read, by a node if another database uses its bytes, and that what it can read is served.
+// body is read, by a node if another database uses its bytes, and that its reads are served.
 func TestFencedNodeWritesNothing(t *testing.T) {
 	fence := openFence(t, true)
 	s := newService(t, func(c *Config) { c.Fence, c.Faucet = fence, true })

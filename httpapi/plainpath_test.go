@@ -47,7 +47,7 @@ func serveDividing(server *http.Server, l net.Listener) error {
 	return server.Serve(dividingListener{l})
 }
 
-// answer is what a client sees in a response.
+// answer is a response as a client sees it.
 type answer struct {
 	status int
 	header http.Header

@@ -24,8 +24,8 @@ import (
 	"sluice/wire"
 )
 
-// blobHeaders are the headers that describe a blob, a part of it, or what was charged for it. An
-// error response has none of them.
+// blobHeaders are the headers that describe a blob, a part of it, or the charge for it. An error
+// response has none of them.
 var blobHeaders = []string{
 	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
 	"Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
@@ -126,7 +126,8 @@ func setPaymentMembers(p *wire.Problem, err error, price func() int64) {
 	}
 }
 
-// setDoubtMembers sets the ids by which a client can look up what its request may have made.
+// setDoubtMembers sets the ids by which a client can look up the channel, session or upload that
+// its request may have made.
 func setDoubtMembers(p *wire.Problem, err error) {
 	var doubt *doubtError
 	if errors.As(err, &doubt) {

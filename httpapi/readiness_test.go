@@ -116,7 +116,7 @@ func TestOpenAPIIsServedWithinLimits(t *testing.T) {
 	h.want(t, 503, "GET", "/openapi.yaml", "")
 }
 
-// TestFiguresCountDamage: the figures have what a read has found to be damaged.
+// TestFiguresCountDamage: the figures have the damage that a read has found.
 func TestFiguresCountDamage(t *testing.T) {
 	s := newService(t, nil)
 	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 1<<20))
@@ -137,8 +137,8 @@ func TestFiguresCountDamage(t *testing.T) {
 	testenv.Equal(t, totals(), wire.DamageFigures{Contents: 1, Extents: 1, Bytes: 1 << 20}, "damage")
 }
 
-// TestFiguresSayWhyTheNodeIsNotReady: the figures have the reason, and no other caller gets what a
-// request saw that has ended.
+// TestFiguresSayWhyTheNodeIsNotReady: the figures have the reason, and no caller gets another
+// caller's ended request as the reason.
 func TestFiguresSayWhyTheNodeIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing, hanging atomic.Bool
@@ -173,7 +173,7 @@ func TestFiguresSayWhyTheNodeIsNotReady(t *testing.T) {
 		_, err := s.countFigures(ended)
 		testenv.Is(t, err, context.Canceled, "figures for a client that has left")
 		hanging.Store(false)
-		time.Sleep(time.Minute) // the check that hangs is the stores', and others wait for it
+		time.Sleep(time.Minute) // the check that hangs is the stores', and other callers wait for it
 		testenv.Equal(t, reason(), "", "the reason after that")
 	})
 }

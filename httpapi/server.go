@@ -23,9 +23,10 @@ import (
 	"sluice/wire"
 )
 
-// Config configures a Server. Every field is required unless its comment says otherwise.
+// Config configures a Server. Every field is required unless its comment names a default or a
+// meaning of nil.
 type Config struct {
-	exchange.Config // of what all exchanges share; its Keys make a hosted service
+	exchange.Config // of all exchanges; its Keys make a hosted service
 
 	Version  string
 	BasePath string // "" or "/NAME"
@@ -33,7 +34,7 @@ type Config struct {
 	Blobs    *blob.Service
 	Sessions *session.Service
 	Channels *paychan.Service
-	Returns  *metering.Returns // returns what was charged and not served
+	Returns  *metering.Returns // refunds chunksets that were charged and not served
 	Reads    access.Reads
 	// PublicCacheControl is the Cache-Control for blobs that everybody may read, if their writer
 	// has stated none; "": no-cache. It must be valid by CheckCacheControl.
@@ -50,13 +51,13 @@ type Config struct {
 	FaultSeed uint32
 
 	Inspection Inspection // for /v1/figures and /v1/local/
-	// Census returns what is stored, counted lately enough for /v1/figures.
+	// Census returns a census that is recent enough for /v1/figures.
 	Census func(context.Context) (database.Census, error)
 
 	Console *console.Console // served at /console/; nil: there is none
 }
 
-// Inspection reads what a service's operator sees.
+// Inspection reads the data that a service's operator sees.
 type Inspection interface {
 	ledger.Inspection
 	metastore.Accounts
@@ -72,7 +73,7 @@ func (c *Config) Profile() string {
 
 // Server is an http.Handler that implements the interface.
 type Server struct {
-	*exchange.Service // what its exchanges share
+	*exchange.Service // the state that its exchanges share
 
 	blobs              *blob.Service
 	sessions           *session.Service

@@ -141,7 +141,7 @@ func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
 			_, credential := c.key(t)
 			known = append(known, credential)
 		}
-		for _, credential := range known { // each was created after the others were looked up
+		for _, credential := range known { // each was created after the earlier ones were looked up
 			c.served(t, credential)
 		}
 		revoked, gone := c.key(t)

@@ -9,8 +9,8 @@ import (
 )
 
 // NewUnreadyServer returns an HTTP server for the time in which a process cannot open its stores
-// yet. It answers /livez with 200, and every other request with 503 not_ready. doing returns what
-// the process does meanwhile, for clients, or nil.
+// yet. It answers /livez with 200, and every other request with 503 not_ready. doing returns a
+// description of the process's work meanwhile, for clients, or nil.
 func NewUnreadyServer(log *slog.Logger, doing func() *string) *http.Server {
 	return exchange.NewUnreadyHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := exchange.NewFields(w.Header())

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestETagsOfParts compares the ETag of each stored part with its bytes, also if a part replaces
+// TestETagsOfParts compares each stored part's ETag with its bytes, even if the part replaces
 // another.
 func TestETagsOfParts(t *testing.T) {
 	t.Parallel()

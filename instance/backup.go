@@ -30,11 +30,11 @@ type BackupOptions struct {
 	// Damaged is called for each object in the instance that is missing or does not match its
 	// checksums.
 	Damaged func(name string, err error)
-	// Again is called when the backup begins again with another snapshot, and says why.
+	// Again is called when the backup begins again with another snapshot, with the reason.
 	Again func(reason string)
 }
 
-// BackupResult is what Backup has made.
+// BackupResult is Backup's result.
 type BackupResult struct {
 	*backup.Manifest
 
@@ -46,10 +46,10 @@ const maxSnapshots = 5
 
 // Backup makes a backup of an instance, whether or not nodes run on it, in a repository, which it
 // creates in an empty store. The backup has the metadata of one snapshot, and all objects to which
-// they refer. What the repository has is not stored again, so a backup that was interrupted, by
-// whatever, is resumed by the next one.
+// they refer. Objects that the repository has are not stored again, so the next backup resumes an
+// interrupted one.
 //
-// While it runs, what is deleted is not freed, except on a full disk. If an object has gone so,
+// While it runs, deleted contents are not freed, except on a full disk. If an object is gone then,
 // Backup begins again with another snapshot, a few times at most.
 //
 // Each object is compared with its checksums on the way. Objects that are damaged or missing in the
@@ -82,14 +82,14 @@ func Backup(ctx context.Context, source Location, repo *backup.Repository, opt B
 }
 
 // ErrIncomplete is returned by Backup if objects in the instance are damaged or missing. The backup
-// has all others.
+// has all other objects.
 var ErrIncomplete = errors.New("instance: objects are damaged or missing")
 
 // recordTime records that something happened now.
 func recordTime(ctx context.Context, properties database.Properties, name string) error {
 	now := fmt.Sprint(time.Now().Unix())
 	err := properties.SetProperty(ctx, name, now)
-	for range 3 { // others may replace it at the same time
+	for range 3 { // other processes may replace it at the same time
 		if !errors.Is(err, database.ErrExists) && !errors.Is(err, database.ErrNotFound) {
 			return err
 		}
@@ -163,8 +163,8 @@ const (
 	holdEvery = time.Minute
 )
 
-// hold keeps what becomes garbage until release is called. A full disk permits no hold, and would
-// not respect it.
+// hold keeps garbage until release is called. A full disk permits no hold, and would not respect
+// it.
 func (b *backuper) hold(ctx context.Context) (_ context.Context, release func() error, err error) {
 	id := string(bytestore.NewName(time.Now()))
 	meta := b.source.SQL
@@ -191,7 +191,7 @@ func (b *backuper) hold(ctx context.Context) (_ context.Context, release func() 
 			if err == nil {
 				extended = time.Now()
 			} else if time.Since(extended) > holdFor {
-				cancel(fmt.Errorf("the instance could not be kept from freeing what the backup needs: %w", err))
+				cancel(fmt.Errorf("the instance could not be kept from freeing bytes that the backup needs: %w", err))
 			}
 		}
 	})
@@ -202,7 +202,7 @@ func (b *backuper) hold(ctx context.Context) (_ context.Context, release func() 
 	}, nil
 }
 
-// copySnapshot reads the metadata in one snapshot, and stores them and what they need.
+// copySnapshot reads the metadata in one snapshot, and stores it and the objects that it needs.
 func (b *backuper) copySnapshot(ctx context.Context) error {
 	b.gone, b.damaged = 0, []string{}
 	rows, err := b.source.SQL.CountRows(ctx)

@@ -78,7 +78,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestBackupIsIncremental checks that a second backup stores only what is new, and that both can be
+// TestBackupIsIncremental checks that a second backup stores only new objects, and that both can be
 // restored.
 func TestBackupIsIncremental(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func packBytes(t *testing.T, repo *backup.Repository) (sum int64) {
 }
 
 // TestBackupIsIncrementalForSmallBlobs deletes 1 % of small blobs, replaces 1 % and adds 1 %: the
-// second backup stores little more than their bytes. Most blobs are then deleted: what is left is
+// second backup stores little more than their bytes. Most blobs are then deleted: the rest are
 // packed again, and after a prune the packs have little else.
 func TestBackupIsIncrementalForSmallBlobs(t *testing.T) {
 	t.Parallel()
@@ -202,7 +202,8 @@ func checkSmall(t *testing.T, s *storage.Stores, name string, want []byte) {
 	}
 }
 
-// TestRestoreOfAPart restores an account's blobs below a prefix, with a content that others share.
+// TestRestoreOfAPart restores an account's blobs below a prefix, with a content that other blobs
+// share.
 func TestRestoreOfAPart(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -299,8 +300,8 @@ func cutAtEachStep(t *testing.T, data string, repository func() *backup.Reposito
 }
 
 // TestBackupOfADamagedInstance checks that a backup has everything but the object and the body that
-// are damaged, that it says so, and that its restore does, too. The body is text, which SQLite can
-// store in place of bytes.
+// are damaged, that it lists them, and that its restore does, too. The body is text, which SQLite
+// can store in place of bytes.
 func TestBackupOfADamagedInstance(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -315,7 +316,7 @@ func TestBackupOfADamagedInstance(t *testing.T) {
 	testenv.Is(t, err, ErrIncomplete, "a backup of a damaged instance")
 	slices.Sort(damaged)
 	if len(damaged) != 2 || !slices.Equal(made.Damaged, damaged) || !strings.HasPrefix(damaged[1], "inline body of the content ") {
-		t.Fatalf("damaged are %q, and the backup says %q", damaged, made.Damaged)
+		t.Fatalf("damaged are %q, and the backup lists %q", damaged, made.Damaged)
 	}
 	verified := testenv.Must(repo.Verify(t.Context(), made.Manifest, backup.VerifyOptions{Bytes: true}))(t)
 	testenv.Equal(t, verified.Lacking, 1, "objects that the backup lacks")

@@ -33,7 +33,7 @@ type CheckOptions struct {
 	Progress func(Progress)
 }
 
-// Checked is what Check has found.
+// Checked is Check's result.
 type Checked struct {
 	Instance string // its id
 
@@ -48,10 +48,10 @@ type Checked struct {
 
 	Repaired    []string // with CheckOptions.Repair: sentences about the first maxCheckFindings repairs
 	Repairs     int64    // the number of all repairs
-	NotRepaired []string // what was not tried, or failed, each with the reason
+	NotRepaired []string // repairs that were not tried, or failed, each with the reason
 
-	Skipped []string // what was not wanted, or cannot be checked here, each with the reason
-	Failed  []string // what could not be checked, each with the reason
+	Skipped []string // checks that were not wanted, or are not possible here, each with the reason
+	Failed  []string // checks that failed, each with the reason
 }
 
 // Finding is a damage.
@@ -60,7 +60,7 @@ type Finding struct {
 	Text string // a line without control characters; ids are cut, because they are secret
 }
 
-// FindingKind says what is damaged.
+// FindingKind is the kind of damaged thing.
 type FindingKind string
 
 // The kinds of findings.
@@ -71,22 +71,22 @@ const (
 	DamagedBody   FindingKind = "body"   // an inline extent
 	DamagedObject FindingKind = "object" // is missing, or has another size or other bytes
 	DamagedFile   FindingKind = "file"   // a journal, or another file that the instance needs
-	DamagedBlob   FindingKind = "blob"   // needs what is damaged
+	DamagedBlob   FindingKind = "blob"   // a blob that needs damaged bytes or rows
 )
 
 // maxCheckFindings bounds Checked.Findings.
 const maxCheckFindings = 1000
 
 // Check compares everything that an instance stores with everything else that it stores. It changes
-// nothing, and may run beside the instance's nodes: what they store, change or free meanwhile is no
-// finding. Its memory is bounded whatever the instance has.
+// nothing, and may run beside the instance's nodes: their changes meanwhile are no findings. Its
+// memory is bounded whatever the instance has.
 //
-// With CheckOptions.Repair it finds what is left after the repairs. It then locks the data folder,
+// With CheckOptions.Repair it makes its findings after the repairs. It then locks the data folder,
 // if the instance has a part in it, and returns datadir.ErrInUse if a server runs there. Nodes that
 // have no part in a folder may run.
 //
-// It returns an error only if it could not begin, or if ctx has ended. What else could not be
-// checked is in Checked.Failed.
+// It returns an error only if it could not begin, or if ctx has ended. Other checks that failed are
+// in Checked.Failed.
 func Check(ctx context.Context, l Location, opt CheckOptions) (_ Checked, err error) {
 	if err := checkLocation(l); err != nil {
 		return Checked{}, err
@@ -111,7 +111,7 @@ func Check(ctx context.Context, l Location, opt CheckOptions) (_ Checked, err er
 	}
 	defer func() { err = errors.Join(err, c.e.Close()) }()
 	for _, part := range []struct {
-		what  string
+		name  string
 		check func(context.Context) error
 	}{
 		{"the pages and indexes of the database", c.pages},
@@ -130,7 +130,7 @@ func Check(ctx context.Context, l Location, opt CheckOptions) (_ Checked, err er
 			return c.found, context.Cause(ctx)
 		}
 		if err != nil {
-			c.found.Failed = append(c.found.Failed, fmt.Sprintf("%s: %v", part.what, err))
+			c.found.Failed = append(c.found.Failed, fmt.Sprintf("%s: %v", part.name, err))
 		}
 	}
 	return c.found, nil
@@ -152,7 +152,7 @@ type checker struct {
 	brokenPages bool // pages or indexes are damaged, or could not be checked
 	brokenRows  bool // the same for rows of blobs and extents
 
-	mu      sync.Mutex // for what follows
+	mu      sync.Mutex // for the fields below
 	found   Checked
 	lacking map[metastore.ContentID]bool // contents with damage, at most maxLacking
 	more    bool                         // there are other ones

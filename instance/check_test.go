@@ -133,10 +133,10 @@ func checkAll(t *testing.T, data string) Checked {
 }
 
 // wantWhole fails the test if a check has found anything, or has not checked everything.
-func wantWhole(t *testing.T, found Checked, what string) {
+func wantWhole(t *testing.T, found Checked, when string) {
 	t.Helper()
 	if found.Found > 0 || len(found.Failed) > 0 || found.Orphans > 0 || found.Objects == 0 || found.Inline == 0 || found.Rows == 0 || found.RowsUnchecked > 0 || found.BytesRead != found.Bytes {
-		t.Errorf("%s: %+v", what, found)
+		t.Errorf("%s: %+v", when, found)
 	}
 }
 
@@ -213,13 +213,13 @@ func copyOf(t *testing.T, original string) string {
 	return data
 }
 
-// fate is what becomes of a damage by a repair.
+// fate is a repair's effect on a damage.
 type fate int
 
 const (
 	listed   fate = iota // it stays as it is
 	repaired             // all of it
-	partly               // what the check says, but not all
+	partly               // the findings, but not all of the damage
 )
 
 // plantedDamages are one of each kind.

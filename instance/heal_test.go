@@ -57,7 +57,8 @@ func newHealed(t *testing.T) *healed {
 	return &healed{t: t, at: Location{Data: data}, bodies: map[string][]byte{}, sql: func(statements string) { bySQL(statements)(t, data) }}
 }
 
-// inBucket sets the credentials for a server, and returns what names a prefix of its bucket.
+// inBucket sets the credentials for a server, and returns a function that makes a DSN for a prefix
+// in its bucket.
 func inBucket(t *testing.T, objects *testenv.S3Server) func(prefix string) string {
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.S3AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.S3SecretKey)
@@ -154,7 +155,7 @@ func TestHealFromABackup(t *testing.T) {
 			}
 			made, err := h.backUp(h.place)
 			testenv.Is(t, err, ErrIncomplete, "a backup of damaged bodies")
-			testenv.Equal(t, len(made.Damaged), len(early), "what the second backup lacks")
+			testenv.Equal(t, len(made.Damaged), len(early), "the bodies that the second backup lacks")
 			breaks("shorter")
 			breaks("missing")
 

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/storage"
 )
 
-// Location says where an instance is stored: its data folder, and a DSN for each part that is
-// elsewhere. Credentials for an object store are read from the environment, as the AWS SDKs do.
+// Location is the place where an instance is stored: its data folder, and a DSN for each part that
+// is elsewhere. Credentials for an object store are read from the environment, as the AWS SDKs do.
 type Location = storage.Location
 
 // checkLocation returns an error if a part has no place. It repeats no DSN: a DSN may contain a

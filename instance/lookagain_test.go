@@ -90,7 +90,7 @@ func TestListingsAreLookedAtAgain(t *testing.T) {
 	}
 }
 
-// wrongList is a store with another one's listing.
+// wrongList is a store with another store's listing.
 type wrongList struct {
 	bytestore.Store
 	list bytestore.Store
@@ -102,7 +102,7 @@ func (s wrongList) List(ctx context.Context, after bytestore.Name, fn func(bytes
 
 // TestLongerObject: an object to which something was appended is read, backed up, and is neither
 // missing nor damaged for a check that reads it, for a start on a copy, and for a recovery. The
-// check says that it is longer.
+// check reports that it is longer.
 func TestLongerObject(t *testing.T) {
 	data := newSource(t)
 	file := objectFiles(t, data)[0]

@@ -122,7 +122,7 @@ func wrongID(ctx context.Context, e *storage.Endpoint) (string, error) {
 	case have == "":
 		return fmt.Sprintf("the bytes lack the object %s, by which they belong to the instance %s", history.InstanceObject, id), nil
 	}
-	return fmt.Sprintf("the object %s says that the bytes belong to the instance %q, and the metadata belong to %s", history.InstanceObject, have, id), nil
+	return fmt.Sprintf("by the object %s the bytes belong to the instance %q, and the metadata belong to %s", history.InstanceObject, have, id), nil
 }
 
 // writeID makes the bytes the instance's, which its objects must prove. If it is interrupted, the

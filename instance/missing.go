@@ -25,9 +25,9 @@ func twice(read func() error) error {
 // workers is the number of objects that are copied concurrently.
 const workers = 8
 
-// copyMissing calls fn for all objects, which are ordered by name, concurrently, and says
-// whether target has it with its size. It merges the two lists. An object with another size is
-// deleted first: what stored it was cut short.
+// copyMissing calls fn for all objects, which are ordered by name, concurrently, and reports to it
+// whether target has the object with its size. It merges the two lists. An object with another size
+// is deleted first: its Put was cut short.
 func copyMissing(ctx context.Context, objects iter.Seq2[backup.Object, error], target bytestore.Store, fn func(ctx context.Context, o backup.Object, exists bool) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

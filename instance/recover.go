@@ -20,7 +20,7 @@ const KeptFor = 30 * 24 * time.Hour
 // maxNamed is how many blobs without their objects Setback names.
 const maxNamed = 1000
 
-// Setback is what is known of an instance that was set back, from what survived.
+// Setback describes an instance that was set back, as far as the surviving data show it.
 type Setback struct {
 	Generation int64
 	Seen       string // how it was seen, in lines; "" if it was not set back
@@ -47,14 +47,14 @@ type Unread struct {
 }
 
 // ReadChannels reads one or more channels of one sender and receiver from the chain. With an error,
-// skip reports whether others may be readable nevertheless.
+// skip reports whether other channels may be readable nevertheless.
 type ReadChannels func(context.Context, ...ledger.Channel) (readings []ledger.Reading, skip bool, err error)
 
-// RecoverOptions say how to recover.
+// RecoverOptions are Recover's options.
 type RecoverOptions struct {
 	// ReadChannels is nil if there is no chain. Channels that it skips are Unread.
 	ReadChannels ReadChannels
-	// Confirm is called with what is known before anything is changed. An error ends the recovery.
+	// Confirm is called with the Setback before anything is changed. An error ends the recovery.
 	Confirm func(Setback) error
 }
 

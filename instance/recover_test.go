@@ -74,8 +74,8 @@ func withdrawn40(_ context.Context, of ...ledger.Channel) (readings []ledger.Rea
 	return slices.Repeat([]ledger.Reading{{Deposit: 100, Withdrawn: 40, NextSequence: 3, Expires: now.Add(KeptFor), ChainTime: now}}, len(of)), false, nil
 }
 
-// TestRecover: what an instance that was set back has lost is told, nothing is changed before it is
-// confirmed, and afterwards it accepts changes in the next generation.
+// TestRecover: the losses of an instance that was set back are reported, nothing is changed before
+// they are confirmed, and afterwards it accepts changes in the next generation.
 func TestRecover(t *testing.T) {
 	data := newSetback(t, 3)
 	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
@@ -101,7 +101,7 @@ func TestRecover(t *testing.T) {
 	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
 		testenv.Check(t, s.Past.Err())
 		put(t, blobs, "new")
-		testenv.Equal(t, testenv.Must(s.Meta.Channel(t.Context(), "channel"))(t).Settled, 40, "what is settled")
+		testenv.Equal(t, testenv.Must(s.Meta.Channel(t.Context(), "channel"))(t).Settled, 40, "the settled amount")
 		testenv.Equal(t, database.GenerationOf(s.Past.NewID()), 2, "the generation of a new id")
 		_, err := s.Meta.Session(t.Context(), database.NewID(1))
 		testenv.Is(t, err, database.ErrLost, "a session from before")
@@ -111,8 +111,8 @@ func TestRecover(t *testing.T) {
 }
 
 // TestRecoverBesideUnreadableChannels: the channels of each sender are read in one call. A sender
-// who cannot be read is named, and the others' channels are recovered; without a chain nothing is
-// changed.
+// who cannot be read is named, and the other senders' channels are recovered; without a chain
+// nothing is changed.
 func TestRecoverBesideUnreadableChannels(t *testing.T) {
 	const count = 450 // more than two pages
 	var channels []ledger.Channel
@@ -149,7 +149,7 @@ func TestRecoverBesideUnreadableChannels(t *testing.T) {
 }
 
 // TestObjectsAreKeptAfterARecovery: a sweep deletes nothing that the lost changes may have stored,
-// until the time has passed or an operator says so.
+// until the time has passed or an operator permits it.
 func TestObjectsAreKeptAfterARecovery(t *testing.T) {
 	data := newSetback(t, 2)
 	_, _, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: func(Setback) error { return nil }})
@@ -165,8 +165,8 @@ func TestObjectsAreKeptAfterARecovery(t *testing.T) {
 	})
 }
 
-// TestRecoverACopy recovers a copy that lacks an object: it says so without a start, and the next
-// start finds nothing to check. A whole copy needs no recovery.
+// TestRecoverACopy recovers a copy that lacks an object: it reports that without a start, and the
+// next start finds nothing to check. A whole copy needs no recovery.
 func TestRecoverACopy(t *testing.T) {
 	original := filepath.Join(testenv.MemoryDir(t), "data")
 	var object bytestore.Name

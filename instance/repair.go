@@ -12,8 +12,8 @@ import (
 // repairSteps are the recounts and the sweep.
 const repairSteps = 5
 
-// openRepairer opens the instance for repairs. If they are not possible, it says why and returns
-// nil.
+// openRepairer opens the instance for repairs. If they are not possible, it records the reason and
+// returns nil.
 func (c *checker) openRepairer(ctx context.Context, l Location) error {
 	e, err := storage.OpenRepairer(ctx, l)
 	switch {

@@ -26,7 +26,8 @@ func repairAll(t *testing.T, data string) Checked {
 	return testenv.Must(Check(t.Context(), Location{Data: data}, CheckOptions{Bytes: true, Repair: true}))(t)
 }
 
-// stored returns a line for each table with what a repair must not change, and for the objects.
+// stored returns a line for the columns of each table that a repair must not change, and for the
+// objects.
 func stored(t *testing.T, data string) string {
 	t.Helper()
 	var lines []string
@@ -56,7 +57,7 @@ func stored(t *testing.T, data string) string {
 	return strings.Join(append(lines, fmt.Sprintf("%d objects", len(objectFiles(t, data)))), "\n")
 }
 
-// findings returns what was found, sorted because objects are read concurrently.
+// findings returns the findings, sorted because objects are read concurrently.
 func findings(found Checked) string {
 	var lines []string
 	for _, one := range found.Findings {
@@ -67,7 +68,8 @@ func findings(found Checked) string {
 }
 
 // TestRepair plants each damage in a copy and repairs it: it is repaired or listed, a second repair
-// finds what the first has listed and repairs nothing, and nothing but counts has changed.
+// finds the damage that the first has listed and repairs nothing, and nothing but counts has
+// changed.
 func TestRepair(t *testing.T) {
 	original := worked(t)
 	for _, c := range plantedDamages() {
@@ -92,7 +94,7 @@ func TestRepair(t *testing.T) {
 				}
 				return
 			}
-			testenv.Equal(t, stored(t, data), before, "what is stored")
+			testenv.Equal(t, stored(t, data), before, "the stored rows and objects")
 			again := repairAll(t, data)
 			testenv.Equal(t, findings(again), findings(found), "the findings after a second repair")
 			if again.Repairs > 0 {
@@ -111,15 +113,15 @@ func TestRepairOfAWholeInstance(t *testing.T) {
 	if found.Repairs > 0 || len(found.NotRepaired) > 0 {
 		t.Errorf("%+v", found)
 	}
-	testenv.Equal(t, stored(t, data), before, "what is stored")
+	testenv.Equal(t, stored(t, data), before, "the stored rows and objects")
 }
 
 // manyDamages are damages for each kind of repair, which leave nothing to list.
 const manyDamages = `UPDATE shares SET refs = refs + 1; UPDATE account_sums SET blobs = blobs + 1; UPDATE usage_sums SET bytes = bytes + 9;
 	INSERT INTO usage_sums (owner, bytes, uploads) VALUES (CAST('other owner' AS BLOB), 3, 0); UPDATE uploads SET bytes = bytes + 1 WHERE state = 0`
 
-// TestRepairIsInterrupted ends a repair at each of its steps: what was repaired is durable, and
-// another one repairs the rest.
+// TestRepairIsInterrupted ends a repair at each of its steps: finished repairs are durable, and the
+// next run repairs the rest.
 func TestRepairIsInterrupted(t *testing.T) {
 	original := worked(t)
 	for at := range repairSteps + 1 {

@@ -16,7 +16,7 @@ var ErrHosted = errors.New("it has API keys or has run with --profile hosted, so
 // checks that the instance was never hosted, and calls confirm before it deletes anything; an error
 // of confirm is returned, and nothing is deleted. The instance is deleted completely or not at all:
 // after an interruption, the next process that opens the folder completes it. The folder itself
-// remains, with what else is in it.
+// remains, with all other files in it.
 //
 // It returns ErrHosted, storage.ErrNoInstance, or datadir.ErrInUse if a process uses the folder.
 func Reset(ctx context.Context, data string, confirm func() error) error {

@@ -31,7 +31,7 @@ type RestoreOptions struct {
 	Damaged func(name string, err error)
 }
 
-// RestoreResult is what Restore has made.
+// RestoreResult is Restore's result.
 type RestoreResult struct {
 	ID         string // the instance's
 	Generation int64
@@ -42,10 +42,10 @@ type RestoreResult struct {
 	Lacking    int64 // objects that the backup lacks, because the instance did
 }
 
-// Restore makes an instance of a backup at target, which must be empty or contain what an
-// interrupted Restore of this backup has left. The instance has the id that was backed up, and
-// begins its next generation: only one of them should be served afterwards. A backup can be
-// restored to another kind of database and of byte store than it was made of.
+// Restore makes an instance of a backup at target, which must be empty or contain the data of an
+// interrupted Restore of this backup. The instance has the id that was backed up, and begins its
+// next generation: only one of them should be served afterwards. A backup can be restored to
+// another kind of database and of byte store than it was made of.
 //
 // All objects, chunks and packs are compared with their checksums. Restore returns
 // backup.ErrDamaged, and completes nothing, if one is damaged or missing. It holds the nodes' lease

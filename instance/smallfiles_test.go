@@ -67,9 +67,9 @@ func TestOneWrongBit(t *testing.T) {
 	}
 }
 
-// TestLostInstanceObject: without the object that has the bytes' id, and with another id, a
-// check, a recovery and a start say the same, and a recovery writes it anew. It does not take
-// another instance's bytes.
+// TestLostInstanceObject: without the object that has the bytes' id, and with another id, a check,
+// a recovery and a start report the same, and a recovery writes it anew. It does not take another
+// instance's bytes.
 func TestLostInstanceObject(t *testing.T) {
 	data := newSource(t)
 	id := filepath.Join(data, datadir.Bytes, string(history.InstanceObject))

@@ -45,7 +45,7 @@ func (r *restorer) openTarget(ctx context.Context) (_ context.Context, existed b
 func (r *restorer) takeTarget(ctx context.Context, err error) (_ context.Context, existed bool, _ error) {
 	if err != nil {
 		if errors.Is(err, database.ErrOlder) {
-			err = fmt.Errorf("it must be empty, or have what an interrupted restore by this version has left; it is not changed: %w", err)
+			err = fmt.Errorf("it must be empty, or have an interrupted restore's data from this version; it is not changed: %w", err)
 		}
 		return ctx, false, fmt.Errorf("the target: %w", err)
 	}
@@ -88,8 +88,8 @@ func (r *restorer) mark(ctx context.Context) (existed bool, err error) {
 // instance. Earlier versions left "migration" in the databases that they copied.
 var locationProperties = []string{history.InstanceProperty, history.EpochProperty, history.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed, "migration"}
 
-// setProperty sets a property that may exist with the same value. Only the count of commits may be
-// another one, which an interrupted restore of an older backup has set.
+// setProperty sets a property that may exist with the same value. Only the count of commits may
+// differ, because an interrupted restore of an older backup has set it.
 func setProperty(ctx context.Context, properties database.Properties, name, value string) error {
 	err := properties.SetProperty(ctx, name, value)
 	if !errors.Is(err, database.ErrExists) {

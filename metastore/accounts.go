@@ -2,7 +2,7 @@ package metastore
 
 import "context"
 
-// Account is what an account stores.
+// Account counts an account's blobs.
 type Account struct {
 	Account string
 	Blobs   int64 // number of its blobs, expired ones included until they are purged
@@ -16,12 +16,12 @@ type Account struct {
 type Accounts interface {
 	// ListAccounts returns up to limit accounts greater than after, sorted by name (bytewise).
 	// Their counts belong to one state of the store. Its cost grows with the number of accounts
-	// that it returns and with what was written to them since the last Purge, not with the number
-	// of blobs.
+	// that it returns and with the writes to them since the last Purge, not with the number of
+	// blobs.
 	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
 
 	// TotalStored returns the sums of all accounts' counts, which belong to one state of the store.
-	// Its cost grows with the number of accounts and with what was written since the last Purge,
-	// not with the number of blobs.
+	// Its cost grows with the number of accounts and with the writes since the last Purge, not with
+	// the number of blobs.
 	TotalStored(ctx context.Context) (blobs, bytes int64, err error)
 }

@@ -35,10 +35,10 @@ type Blob struct {
 	PartSize    int64  // size of every part except the last; 0: one part, number 0; or UnevenParts
 	SHA256      []byte // the content's; nil if it is not known
 	ContentType string // as the writer stated it; may be empty
-	Metadata    string // what else the writer stated about the blob: any bytes, returned as they were; may be empty
+	Metadata    string // the writer's other headers of the blob: any bytes, returned unchanged; may be empty
 	Owner       string // the owner who is charged for the blob, see Usage; empty: none
 	// Modified is when the store committed this version, but never earlier than Modified of the
-	// version that it replaced, or of a version that was deleted shortly before. The store sets it.
+	// version that it replaced, or that was deleted shortly before. The store sets it.
 	Modified time.Time
 	// SharedSecond reports whether an earlier version under this name may have been modified in the
 	// same second as this one, or later. The store sets it on commit.
@@ -46,9 +46,10 @@ type Blob struct {
 	Expires      time.Time // zero: never
 }
 
-// UnevenParts is a blob's PartSize if its parts have any sizes, and begin where PartRanges says. It
-// is greater than any content, and its product with any part's number is an int64: earlier versions
-// multiply the two, find a gap after part 0, and never read other bytes than they look for.
+// UnevenParts is a blob's PartSize if its parts have any sizes, and begin where PartRanges has
+// them. It is greater than any content, and its product with any part's number is an int64: earlier
+// versions multiply the two, find a gap after part 0, and never read other bytes than they look
+// for.
 const UnevenParts = 1 << 46
 
 // PartRange is where a part is in its content.
@@ -91,7 +92,7 @@ type Precondition func(current *Blob) error
 // BlobName is a blob's account and name.
 type BlobName struct{ Account, Name string }
 
-// Copy describes a copy of a blob.
+// Copy describes a blob's copy.
 type Copy struct {
 	From         BlobName
 	To           Blob         // only the members that CopyBlob names are used
@@ -101,7 +102,7 @@ type Copy struct {
 	Precondition Precondition // is called with the blob that To replaces; may be nil
 }
 
-// Move describes a move of a blob.
+// Move describes a blob's move.
 type Move struct {
 	From         BlobName
 	To           BlobName
@@ -111,15 +112,15 @@ type Move struct {
 	// Made is called with the blob under To if there is no source, and reports whether an earlier
 	// call has made it. It may be nil, and has a Precondition's duties.
 	Made func(current *Blob) bool
-	// Once makes the move idempotent, see database.Idempotency; may be nil. What it records is the
-	// result without ContentType and Metadata.
+	// Once makes the move idempotent, see database.Idempotency; may be nil. It records the result
+	// without ContentType and Metadata.
 	Once *database.Idempotency
 	// NoRecord is why nothing may be recorded for Once; nil: it may. Unless the result was recorded
 	// before, MoveBlob returns it and changes nothing.
 	NoRecord error
 }
 
-// ListQuery selects a page of an account's blobs.
+// ListQuery selects a page from an account's blobs.
 type ListQuery struct {
 	Account   string
 	Prefix    string // only names with this prefix are listed
@@ -144,9 +145,9 @@ type Blobs interface {
 	// expiry, and ErrNotFound later or if there is none.
 	Blob(ctx context.Context, account, name string) (Blob, error)
 
-	// OpenBlob returns what Blob returns, and the extent that has the content's first byte, with
-	// its body if it is inline; an empty blob has none, nor has one that begins with another part
-	// than part 0. The caller must not modify what the results refer to: an implementation may
+	// OpenBlob returns Blob's result, and the extent that has the content's first byte, with its
+	// body if it is inline; an empty blob has none, nor has one that begins with another part than
+	// part 0. The caller must not modify memory to which the results refer: an implementation may
 	// return them again.
 	OpenBlob(ctx context.Context, account, name string) (Blob, []Extent, error)
 
@@ -166,11 +167,10 @@ type Blobs interface {
 	// objects.
 	CommitBlob(ctx context.Context, b Blob, extents []Extent, precondition Precondition) (Blob, error)
 
-	// CopyBlob makes the content of the blob c.From visible as the blob c.To, and returns that as
-	// stored. Of c.To it takes what the caller decides about a blob: Account, Name, Owner and
-	// Expires, and with c.Restated also ContentType and Metadata, which are otherwise the
-	// source's, like all else. A blob that c.To replaces is treated as CommitBlob does. If c.To is
-	// c.From, only what c.To states changes.
+	// CopyBlob makes the blob c.From's content visible as the blob c.To, and returns that as
+	// stored. Of c.To it takes Account, Name, Owner and Expires, and with c.Restated also
+	// ContentType and Metadata. Everything else is the source's. A blob that c.To replaces is
+	// treated as CommitBlob does. If c.To is c.From, only these members change.
 	//
 	// Both blobs are read and written in one transaction. No extents with objects are copied: from
 	// then on both blobs have the same content, which becomes garbage with the last blob that has

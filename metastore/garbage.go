@@ -31,9 +31,9 @@ type Garbage interface {
 	// whatever the time is; otherwise it returns ErrClock while DeletionErr is not nil.
 	GarbageContents(ctx context.Context, grace time.Duration, after GarbageContent, limit int) ([]GarbageContent, error)
 
-	// GarbageBacklog returns how much garbage is due, that is, has been garbage for at least
-	// grace by the store's clock. It counts up to MaxBacklog, and its cost does not grow
-	// with what is not due.
+	// GarbageBacklog returns how much garbage is due, that is, has been garbage for at least grace
+	// by the store's clock. It counts up to MaxBacklog, and its cost does not grow with garbage
+	// that is not due.
 	GarbageBacklog(ctx context.Context, grace time.Duration) (Backlog, error)
 
 	// GarbageObjects returns the object names of each of the contents that is garbage and small. A
@@ -60,7 +60,7 @@ type Garbage interface {
 	// HoldGarbage holds the contents that become garbage during the next period, so that a backup
 	// can read them, or extends the hold of this id. It returns the time from which on garbage is
 	// held, which is a minute earlier than the hold began, because a transaction that ends later
-	// may have begun earlier. If it differs from what an earlier call returned, that hold has ended
+	// may have begun earlier. If it differs from an earlier call's result, that hold has ended
 	// meanwhile, and this one is new.
 	HoldGarbage(ctx context.Context, id string, period time.Duration) (since time.Time, err error)
 
@@ -68,8 +68,8 @@ type Garbage interface {
 	ReleaseGarbage(ctx context.Context, id string) error
 
 	// GarbageHeld returns the time from which on garbage is held, or false if there is no hold. The
-	// caller should not delete what has been garbage since then, and may do so if space is short.
-	// It must call GarbageHeld after it has read what is garbage.
+	// caller should not delete contents that became garbage since then, and may do so if space is
+	// short. It must call GarbageHeld after it has read which contents are garbage.
 	GarbageHeld(ctx context.Context) (since time.Time, held bool, err error)
 
 	// Unreferenced returns the keys, which are object names, to which no extent refers, neither in

@@ -25,7 +25,7 @@ func (e *StoredExtent) ID() ExtentID {
 	return ExtentID{e.Content, Position{Part: e.Part, Offset: e.Offset}}
 }
 
-// Damage says which of an extent's stored bytes are damaged or missing.
+// Damage names an extent's stored bytes that are damaged or missing.
 type Damage struct {
 	ExtentID
 
@@ -35,10 +35,10 @@ type Damage struct {
 	Bytes  int64  // in these blocks
 	// Since is when the extent's first damage was recorded. The store sets it.
 	Since  time.Time
-	Reason string // what was found last, for operators
+	Reason string // the last finding, for operators
 }
 
-// DamageTotals sum up what Damages lists.
+// DamageTotals are the sums of Damages.
 type DamageTotals struct {
 	Contents, Extents, Bytes int64
 	Since                    time.Time // when the oldest arose; zero: none
@@ -51,23 +51,23 @@ type Integrity interface {
 	// or gone.
 	RecordDamage(ctx context.Context, damage Damage) (bool, error)
 
-	// ForgetDamage removes what is recorded of an extent, if that is about the object of damage.
+	// ForgetDamage removes an extent's record, if it is about the object of damage.
 	ForgetDamage(ctx context.Context, damage Damage) error
 
-	// Damages returns what is recorded of up to limit extents, sorted by id, beginning after an id.
+	// Damages returns the records of up to limit extents, sorted by id, beginning after an id.
 	// Extents that have another object by now are not among them, nor are garbage's.
 	Damages(ctx context.Context, after ExtentID, limit int) ([]Damage, error)
 
-	// DamagesOf returns what Damages has of one content.
+	// DamagesOf returns one content's Damages.
 	DamagesOf(ctx context.Context, content ContentID) ([]Damage, error)
 
-	// DamageTotals returns the sums of what Damages lists.
+	// DamageTotals returns the sums of Damages.
 	DamageTotals(ctx context.Context) (DamageTotals, error)
 
 	// PruneDamage removes up to limit records that Damages does not list, and returns how many.
 	PruneDamage(ctx context.Context, limit int) (int, error)
 
-	// BlobsWith returns the names of all blobs that have one of the contents, sorted, with each
+	// BlobsWith returns the names of all blobs that have one of these contents, sorted, with each
 	// one's content. A call takes at most MaxContents, and reads all blobs.
 	BlobsWith(ctx context.Context, contents []ContentID) ([]BlobContent, error)
 
@@ -85,8 +85,8 @@ type Integrity interface {
 	// damaged is the body that was read, or nil if there was none.
 	//
 	// It returns ErrNotFound, and changes nothing, in each of these cases: the extent is not
-	// inline, its body is another one than damaged, as after another call, or its content
-	// is garbage or gone. So one of two concurrent calls succeeds.
+	// inline, its body differs from damaged, as after another call, or its content is garbage or
+	// gone. So one of two concurrent calls succeeds.
 	HealBody(ctx context.Context, damage Damage, damaged, body []byte) error
 }
 

@@ -2,8 +2,8 @@ package metastore
 
 import "strings"
 
-// markers begins the accounts that MarkersOf returns. No caller can name such an
-// account: names begin with a letter or a digit. In byte order they follow all others.
+// markers begins the accounts that MarkersOf returns. No caller can name such an account: names
+// begin with a letter or a digit. In byte order they follow all other accounts.
 const markers = "~"
 
 // MarkersOf returns the account under which an account's folder markers are stored: the blobs with

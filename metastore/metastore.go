@@ -1,7 +1,7 @@
-// Package metastore is the contract for blobs' metadata: blobs, uploads, accounts, what each owner
-// stores, garbage, and damage. Package database states what it promises about transactions, waiting
-// and time. Package sqlstore implements it; package metatest is the conformance suite that an
-// implementation must pass.
+// Package metastore is the contract for blobs' metadata: blobs, uploads, accounts, owners' usage,
+// garbage, and damage. Package database states its promises about transactions, waiting and time.
+// Package sqlstore implements it; package metatest is the conformance suite that an implementation
+// must pass.
 //
 // # Order of writes
 //
@@ -17,7 +17,7 @@
 // to it.
 //
 // HealExtent replaces a damaged extent's object by one with the right bytes, and makes the old one
-// garbage. HealBody replaces the bytes of an inline extent.
+// garbage. HealBody replaces an inline extent's bytes.
 package metastore
 
 import (

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Scrub says how far the scrub is: first it checks the objects, by name, then the inline extents,
-// by id. The zero value is before the first round.
+// Scrub is how far the scrub is: first it checks the objects, by name, then the inline extents, by
+// id. The zero value is before the first round.
 type Scrub struct {
 	Revision int64     // grows with each SaveScrub
 	Round    int64     // rounds that have begun
@@ -20,7 +20,7 @@ type Scrub struct {
 	Finished time.Time // when the last complete round ended; zero: none has
 }
 
-// Scrubs lists what the scrub checks, and holds how far it is.
+// Scrubs lists the extents that the scrub checks, and holds how far it is.
 type Scrubs interface {
 	// Objects returns up to limit extents that are objects, sorted by object name, beginning after
 	// the name after. Garbage is among them.
@@ -37,6 +37,6 @@ type Scrubs interface {
 	Scrub(ctx context.Context) (Scrub, error)
 
 	// SaveScrub replaces the Scrub with the Revision of s by s, with the next Revision, which it
-	// returns. It returns ErrNotFound if another one has replaced it.
+	// returns. It returns ErrNotFound if another call has replaced it.
 	SaveScrub(ctx context.Context, s Scrub) (revision int64, err error)
 }

@@ -43,7 +43,7 @@ type Upload struct {
 	Modified time.Time
 }
 
-// Part is one part of an upload, as last written.
+// Part is an upload's part, as last written.
 type Part struct {
 	Index int
 	Size  int64
@@ -100,7 +100,7 @@ type Uploads interface {
 	CompleteUneven(ctx context.Context, id string, revision int64, parts []Part, crc64 uint64, metadata string, precondition Precondition) (Upload, error)
 
 	// AbortUpload ends an open upload, and its parts become garbage. It returns the content's id,
-	// also when it is repeated. It returns ErrNotFound or ErrCommitted.
+	// even when it is repeated. It returns ErrNotFound or ErrCommitted.
 	AbortUpload(ctx context.Context, id string) (ContentID, error)
 
 	// ListUploads returns up to limit of an account's open uploads, the oldest first, starting
@@ -112,12 +112,12 @@ type Uploads interface {
 	ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []Upload, more bool, err error)
 
 	// UploadsByName returns up to q.Limit of an account's open uploads, sorted by name (bytewise)
-	// and the uploads of a name by when they began, and whether there are more. Otherwise it is
-	// like ListUploads. The cost depends on the page alone, not on what is before or after it.
+	// and a name's uploads by when they began, and whether there are more. Otherwise it is like
+	// ListUploads. The cost depends on the page alone, not on the uploads before or after it.
 	UploadsByName(ctx context.Context, q UploadsQuery) (list []Upload, more bool, err error)
 }
 
-// UploadsQuery is what UploadsByName returns: uploads with names from From on, and behind a place.
+// UploadsQuery selects uploads with names from From on, and behind a place.
 type UploadsQuery struct {
 	Account string
 	From    string

@@ -41,7 +41,7 @@ func overCrash(wrap func(vfs.FS) vfs.FS) bytetest.Harness {
 	}
 }
 
-// without returns a file system that reports success for operations of the given kinds and does
+// without returns a file system that reports success for operations with the given kinds and does
 // nothing.
 func without(kinds ...vfstest.Kind) func(vfs.FS) vfs.FS {
 	return func(fsys vfs.FS) vfs.FS {
@@ -257,7 +257,7 @@ var brokenPuts = []mutant{
 	{"does not look at the context", "source is cancelled half way", breakPut(func(p put) error {
 		return p.m.Put(context.WithoutCancel(p.ctx), p.object, p.src, p.size)
 	})},
-	{"keeps what came before a failure", "source is cut half way", breakPut(func(p put) error {
+	{"keeps the bytes before a failure", "source is cut half way", breakPut(func(p put) error {
 		got := &strings.Builder{}
 		err := p.m.Put(p.ctx, p.object, io.TeeReader(p.src, got), p.size)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -334,7 +334,7 @@ var brokenDeletes = []mutant{
 		}
 		return nil
 	})},
-	{"does not say which objects are left", "delete some", breakDelete(func(ctx context.Context, m *memory.Store, objects []bytestore.Name) error {
+	{"does not report which objects are left", "delete some", breakDelete(func(ctx context.Context, m *memory.Store, objects []bytestore.Name) error {
 		if err := m.Delete(ctx, objects...); err != nil {
 			return fmt.Errorf("delete: %w", bytestore.ErrInvalidName)
 		}
@@ -363,7 +363,7 @@ var brokenDisks = []mutant{
 	{"lists temporary files", "a put is invisible until it is whole", breakDisk(listsTemporary)},
 }
 
-// deletesInOneHandle hides what it should delete.
+// deletesInOneHandle hides objects that it should delete.
 func deletesInOneHandle(b *broken) {
 	var gone sync.Map
 	b.delete = func(_ context.Context, _ *memory.Store, objects []bytestore.Name) error {
@@ -399,7 +399,7 @@ func deletesInOneHandle(b *broken) {
 	}
 }
 
-// spoilsWhatIsDeleted changes what readers of a deleted object read.
+// spoilsWhatIsDeleted changes a deleted object's bytes for its readers.
 func spoilsWhatIsDeleted(b *broken) {
 	var gone sync.Map
 	b.delete = func(ctx context.Context, m *memory.Store, objects []bytestore.Name) error {

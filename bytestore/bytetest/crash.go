@@ -46,7 +46,7 @@ func crashAfterPut(p *probe) {
 		all = append(all, bytestore.Object{Name: name, Size: int64(size)})
 		p.put(name, bodies[name])
 	}
-	// Twice, because what survived the first crash must be durable, too.
+	// Twice, because objects that survived the first crash must be durable, too.
 	for range 2 {
 		p.crash()
 		p.lists("", all...)
@@ -71,8 +71,8 @@ func crashDuringPut(p *probe) {
 	}
 }
 
-// absentOrWhole ends the check unless the object is absent or complete, which is what a Put that
-// was not acknowledged may leave.
+// absentOrWhole ends the check unless the object is absent or complete, as after a Put that was not
+// acknowledged.
 func (p *probe) absentOrWhole(name bytestore.Name, data []byte) {
 	r, err := p.s.Open(p.ctx, name, 0, 0)
 	if errors.Is(err, bytestore.ErrNotFound) {

@@ -12,7 +12,7 @@ type Harness struct {
 	// handle for the same data. If an implementation permits only one handle at a time, Open must
 	// close the previous one. Checks use only the latest handle.
 	Open func() (bytestore.Store, error)
-	// Crash simulates a power failure: what was not made durable is lost, and existing handles have
+	// Crash simulates a power failure: data that is not durable is lost, and existing handles have
 	// no further effect. It may be called during a Put, even from a read of its source. The next
 	// call is Open. If Crash is nil, the checks that need it do not run.
 	Crash func() error

@@ -155,7 +155,7 @@ func putTwice(p *probe) {
 	p.lists("", bytestore.Object{Name: name, Size: 1000})
 }
 
-// putOvertaken runs a complete Put within another one's reads, under the same name: a race with a
+// putOvertaken runs a complete Put within another Put's reads, under the same name: a race with a
 // known winner. It hangs if a Put waits for the source of another Put of its name.
 func putOvertaken(p *probe) {
 	for _, at := range []int{0, 500, 1000} {

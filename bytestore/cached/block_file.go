@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// segmentSize is the unit of checksums in bytes. It is what a small read costs, and what a slow
-	// reader holds in memory.
+	// segmentSize is the unit of checksums in bytes. A small read costs one segment, and a slow
+	// reader holds one in memory.
 	segmentSize = 32 << 10
 	segments    = blockSize / segmentSize
 
@@ -70,7 +70,7 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[checkedAt:], crc32.Checksum(b[:checkedAt], castagnoli))
 }
 
-// parseHeader parses a header. It accepts only what put writes.
+// parseHeader parses a header. It accepts only headers that put writes.
 func parseHeader(b []byte) (*header, error) {
 	if len(b) != headerSize || b[20] > maxName {
 		return nil, fmt.Errorf("%w: it has no valid header", errDamaged)

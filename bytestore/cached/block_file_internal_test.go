@@ -80,8 +80,7 @@ func TestOtherHeadersAreRefused(t *testing.T) {
 	}
 }
 
-// TestSmallestAndLargest checks the bounds of what a header and a name hold, and the room that a
-// file takes.
+// TestSmallestAndLargest checks the smallest and largest header, name and file.
 func TestSmallestAndLargest(t *testing.T) {
 	longest := bytestore.Name(strings.Repeat("k", maxName))
 	b := make([]byte, headerSize)

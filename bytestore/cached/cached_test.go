@@ -80,7 +80,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestHitsDoNotReadTheStore reads what was read before with buffers of several sizes.
+// TestHitsDoNotReadTheStore reads cached bytes with buffers of several sizes.
 func TestHitsDoNotReadTheStore(t *testing.T) {
 	inner := watch()
 	s := mustOpen(t, inner, testenv.MemoryDir(t), cached.Options{})
@@ -107,8 +107,8 @@ func TestHitsDoNotReadTheStore(t *testing.T) {
 	}
 }
 
-// TestOnlyTouchedBlocksAreFetched checks that a range costs its blocks, and only what is needed
-// from the last one.
+// TestOnlyTouchedBlocksAreFetched checks that a range fetches its blocks only, and the last one
+// only as far as it is needed.
 func TestOnlyTouchedBlocksAreFetched(t *testing.T) {
 	inner := watch()
 	type fetch struct{ off, n int64 }

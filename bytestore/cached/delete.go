@@ -9,14 +9,14 @@ import (
 )
 
 // Delete implements bytestore.Store. Once it has returned, even with an error, this Store serves no
-// Open from what was cached before. The caches of other nodes keep their blocks until they are
-// evicted: nothing refers to the objects any more.
+// Open from blocks that were cached before. The caches of other nodes keep their blocks until they
+// are evicted: nothing refers to the objects any more.
 func (s *Store) Delete(ctx context.Context, names ...bytestore.Name) error {
 	if s.ctx.Err() != nil {
 		return bytestore.UndeletedOf(names, fmt.Errorf("cached: delete: %w", fs.ErrClosed)).OrNil()
 	}
-	// In this order: a fetch after the deletion does not find the object, and what was fetched
-	// before is removed.
+	// In this order: a fetch after the deletion does not find the object, and blocks that were
+	// fetched before are removed.
 	err := s.inner.Delete(ctx, names...)
 	for _, name := range names {
 		s.Invalidate(name)

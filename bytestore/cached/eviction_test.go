@@ -401,7 +401,7 @@ func TestCacheEvictsForOtherUsersOfItsDisk(t *testing.T) {
 	}
 }
 
-// TestCancelledReaders reads or cancels at random. What is read must be correct.
+// TestCancelledReaders reads or cancels at random. Each read must return the right bytes.
 func TestCancelledReaders(t *testing.T) {
 	s := mustOpen(t, watch(), testenv.MemoryDir(t), cached.Options{Size: 6 * mib, Fetches: 4})
 	name, data := put(t, s, 1, 9*mib)

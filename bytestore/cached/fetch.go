@@ -109,7 +109,7 @@ func (s *Store) fetch(ctx context.Context, f *flight) error {
 }
 
 // slotTimeout is how long a fetch waits for a slot. If the fetches in progress take longer, the
-// underlying store stalls for them, which must not stop all others.
+// underlying store stalls for them, which must not stop all reads.
 const slotTimeout = time.Second
 
 // acquireSlot waits until another fetch may run. It returns errNotCached after slotTimeout.

@@ -53,7 +53,7 @@ func (g *gate) runs(t *testing.T, want int64) {
 	testenv.Equal(t, g.waiting.Load(), want, "fetches that run")
 }
 
-// result is what a read returned.
+// result is a read's result.
 type result struct {
 	data []byte
 	err  error
@@ -150,7 +150,7 @@ func TestFetchEndsWhenNobodyWaits(t *testing.T) {
 	})
 }
 
-// TestReadAheadGoesPastCachedBlocks checks that a cached block does not end what is fetched ahead.
+// TestReadAheadGoesPastCachedBlocks checks that a cached block does not end the read-ahead.
 func TestReadAheadGoesPastCachedBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()

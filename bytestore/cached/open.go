@@ -74,7 +74,7 @@ func (r *reader) begin() error {
 // last returns the number of the range's last block.
 func (r *reader) last() int64 { return (r.end - 1) / blockSize }
 
-// span returns what the range needs from a block.
+// span returns a block's part that the range needs.
 func (r *reader) span(number int64) span {
 	return span{blockID{r.name, number}, min(blockSize, r.end-number*blockSize)}
 }

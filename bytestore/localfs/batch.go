@@ -24,7 +24,7 @@ const (
 // has its name before its bytes are durable. Commit makes the names durable. Where the file system
 // cannot be synced as a whole, each file is synced by itself, and each folder by Commit.
 //
-// Syncing a whole file system also writes what other processes have written to it.
+// Syncing a whole file system also writes other processes' data to disk.
 func (s *Store) Batch() bytestore.Batch {
 	b := &batchPut{store: s}
 	b.whole, b.err = s.fs.Whole(s.root.path)
@@ -83,8 +83,8 @@ func (b *batchPut) Put(ctx context.Context, name bytestore.Name, src io.Reader, 
 	})
 }
 
-// flush returns what is done with each file. Syncing a whole file system holds up all other syncs
-// on it while it writes, so that it must find little that is not written yet.
+// flush returns how each file is written to disk. Syncing a whole file system holds up all other
+// syncs on it while it writes, so that it must find little that is not written yet.
 func (b *batchPut) flush() flush {
 	if b.whole == nil {
 		return flushSync
@@ -140,7 +140,7 @@ func (b *batchPut) publish(files []written) error {
 	return nil
 }
 
-// syncWhole syncs the file system. After an error it is unknown what it has written.
+// syncWhole syncs the file system. After an error it is unknown which bytes are on disk.
 func (b *batchPut) syncWhole() error {
 	if err := b.whole.Sync(); err != nil {
 		return b.store.syncFailed(err)

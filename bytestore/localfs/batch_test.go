@@ -27,7 +27,8 @@ func withoutWhole(fsys vfs.FS) vfs.FS {
 	})
 }
 
-// eachKind runs a test on file systems that can be synced as a whole, and on others.
+// eachKind runs a test on file systems that can be synced as a whole, and on file systems that
+// cannot.
 func eachKind(t *testing.T, test func(t *testing.T, kind func(vfs.FS) vfs.FS)) {
 	t.Run("whole", func(t *testing.T) { test(t, func(fsys vfs.FS) vfs.FS { return fsys }) })
 	t.Run("each", func(t *testing.T) { test(t, withoutWhole) })
@@ -76,7 +77,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// TestBatchFaultSweep makes each operation of a batch fail in turn, in every way, or cuts the power
+// TestBatchFaultSweep makes each operation in a batch fail in turn, in every way, or cuts the power
 // there: an object that is visible is complete, before a power cut and after it, and all are if
 // Commit has succeeded.
 func TestBatchFaultSweep(t *testing.T) {

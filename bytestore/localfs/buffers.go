@@ -4,7 +4,7 @@ import "sync"
 
 // bufferSize is how much of a source is buffered for one write: enough for system calls to cost
 // next to nothing. A Put holds its buffer for as long as its source takes, so at most
-// maxLargeBuffers Puts have one of that size at a time. The others have smallBufferSize.
+// maxLargeBuffers Puts have one of that size at a time. Further Puts have smallBufferSize.
 const (
 	bufferSize      = 512 << 10
 	maxLargeBuffers = 64

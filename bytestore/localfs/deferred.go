@@ -14,13 +14,13 @@ import (
 )
 
 // SyncLater makes Put return for a small object before it is durable, from now on. The caller must
-// call Sync before it relies on what it has Put, as before a commit that refers to it. So Puts that
-// are committed together share an fsync, and wait once.
+// call Sync before it relies on its Puts, for example before a commit that refers to their objects.
+// So Puts that are committed together share an fsync, and wait once.
 func (s *Store) SyncLater() { s.later.Store(true) }
 
 // Sync returns nil once all objects are durable that were Put before the call, and at once if they
 // are. After the journal's fsync has failed, it returns [ErrSyncFailed] until the Store is
-// reopened: what was Put may be lost.
+// reopened: objects that were Put may be lost.
 func (s *Store) Sync() error {
 	if err := s.drains.sync(); err != nil {
 		return fmt.Errorf("localfs: sync: %w", contractError(err))
@@ -47,7 +47,7 @@ func (s *Store) putDeferred(ctx context.Context, name bytestore.Name, src io.Rea
 		if err := s.rename(temp, name); err != nil {
 			return err
 		}
-		// Only now: Open writes what the journal has in place of any file with the name.
+		// Only now: Open writes the journal's object in place of any file with the name.
 		if err = s.drains.append(name, buf); err == nil && !s.later.Load() {
 			err = s.drains.sync()
 		}

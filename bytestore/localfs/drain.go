@@ -59,7 +59,7 @@ func newDrains(fsys vfs.FS, dir string, space *space, failure *failure) (*drains
 }
 
 // takes reports whether the journal takes an object. Only names that no other object has had are
-// taken: what a crash leaves under them has no meaning to anybody.
+// taken: nothing refers to a file that a crash leaves under such a name.
 func (d *drains) takes(name bytestore.Name, size int64) bool {
 	if d == nil || size < 0 || size > deferredSize {
 		return false
@@ -140,7 +140,7 @@ func (d *drains) run() {
 	}
 }
 
-// wait waits for the time of a segment. It reports whether it is to be drained.
+// wait waits for a segment's time. It reports whether it is to be drained.
 func (d *drains) wait() bool {
 	timer := time.NewTimer(drainAfter)
 	defer timer.Stop()
@@ -155,7 +155,7 @@ func (d *drains) wait() bool {
 
 // drain makes the files for the current segment's objects durable, which were all written before
 // their records, and removes the segment. If that fails, the store stops, and the segment stays for
-// the next Open: what a failed sync has lost must be written again.
+// the next Open: bytes that a failed sync has lost must be written again.
 func (d *drains) drain() {
 	d.draining.Lock()
 	defer d.draining.Unlock()

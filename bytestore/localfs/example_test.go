@@ -32,7 +32,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// What Put acknowledged is there when the folder is opened again.
+	// An object that Put acknowledged is there when the folder is opened again.
 	if store, err = localfs.Open(dir, localfs.Options{Reserve: -1}); err != nil {
 		log.Fatal(err)
 	}

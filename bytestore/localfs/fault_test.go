@@ -31,8 +31,8 @@ func readBack(t *testing.T, s *localfs.Store, name bytestore.Name) []byte {
 	return data
 }
 
-// TestFaultSweep makes each of a put's operations fail in turn, in every way, and checks what is
-// left before and after a crash.
+// TestFaultSweep makes each of a put's operations fail in turn, in every way, and checks the folder
+// before and after a crash.
 func TestFaultSweep(t *testing.T) {
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {

@@ -94,9 +94,10 @@ func TestConformanceOfAJournal(t *testing.T) {
 }
 
 // TestJournalSurvivesPowerFailures stores and deletes objects of sizes around the journal's limit,
-// concurrently. The power fails at a random time, and again while the next Open writes what the
-// journal has. Each object that was stored and not deleted reads back, to a Reader before the next
-// Open and to the store after it. In half of the runs an object is stored when Sync has returned.
+// concurrently. The power fails at a random time, and again while the next Open writes the
+// journal's objects. Each object that was stored and not deleted reads back, to a Reader before the
+// next Open and to the store after it. In half of the runs an object is stored when Sync has
+// returned.
 func TestJournalSurvivesPowerFailures(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -226,8 +227,8 @@ func readsBack(t *testing.T, seed uint64, who string, s bytestore.Reader, want m
 	}
 }
 
-// TestJournalFaultSweep makes each operation of two Puts, a Delete and Close fail in turn. What was
-// acknowledged is there after a power failure. It does so again where Sync acknowledges.
+// TestJournalFaultSweep makes each operation of two Puts, a Delete and Close fail in turn.
+// Acknowledged objects are there after a power failure. It does so again where Sync acknowledges.
 func TestJournalFaultSweep(t *testing.T) {
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
@@ -298,8 +299,8 @@ func readBackWithout(t *testing.T, s *localfs.Store, armed *atomic.Bool, name by
 }
 
 // TestFailedDrain makes the sync fail in which the files of a segment were to become durable. The
-// store stops; the next Open writes the files again, also those that seem to be whole, and syncs
-// what it has written.
+// store stops; the next Open writes the files again, even those that seem to be whole, and syncs
+// them.
 func TestFailedDrain(t *testing.T) {
 	disk := vfstest.NewCrash()
 	fails := true
@@ -350,18 +351,18 @@ func TestDeletedIsNotReplayed(t *testing.T) {
 	if found := segments(t, disk); len(found) != 1 {
 		t.Fatalf("%v, want one segment", found)
 	}
-	// The process ends here: what it wrote is there.
+	// The process ends here: the bytes that it wrote are there.
 	again := journaling(t, disk)
 	if readBack(t, again, gone) != nil || readBack(t, again, kept) == nil {
-		t.Error("the deleted object is there again, or the other one is not")
+		t.Error("the deleted object is there again, or the stored object is not")
 	}
 	if found := segments(t, disk); len(found) != 0 {
 		t.Errorf("after Open there are %v", found)
 	}
 }
 
-// TestReplayOnAFullDisk fills the disk before the next Open, which needs no space above what the
-// objects have.
+// TestReplayOnAFullDisk fills the disk before the next Open, which needs no space beyond the
+// objects' files.
 func TestReplayOnAFullDisk(t *testing.T) {
 	disk := vfstest.NewCrash()
 	disk.Limit(1<<40, 0)
@@ -418,7 +419,7 @@ func TestJournalIsBounded(t *testing.T) {
 }
 
 // TestJournalLeavesTheSpace fills the disk. The journal is not used when its space may be needed,
-// and what it has is freed by then.
+// and its space is freed by then.
 func TestJournalLeavesTheSpace(t *testing.T) {
 	disk := vfstest.NewCrash()
 	disk.Limit(400<<20, 0)
@@ -438,7 +439,7 @@ func TestJournalLeavesTheSpace(t *testing.T) {
 	for len(drained) > 0 {
 		<-drained
 	}
-	disk.Limit(200<<20, 0)                     // as if others had used the rest
+	disk.Limit(200<<20, 0)                     // as if other programs had used the rest
 	testenv.OK(t, put(t, s, newName(), small)) // finds the space short
 	<-drained
 	testenv.OK(t, put(t, s, newName(), small))
@@ -452,7 +453,7 @@ func TestJournalLeavesTheSpace(t *testing.T) {
 	}
 }
 
-// TestSyncLater stores objects that are durable when Sync has returned, with one sync, also if the
+// TestSyncLater stores objects that are durable when Sync has returned, with one sync, even if the
 // journal's file turns out to be full then: their own files are synced.
 func TestSyncLater(t *testing.T) {
 	for _, full := range []bool{false, true} {

@@ -18,11 +18,11 @@
 //
 // A Put writes a temporary file, asks the system to write it to disk meanwhile, fsyncs it, renames
 // it without replacing anything, and fsyncs the folder; Puts into the same folder share that last
-// fsync. After a failed fsync it is unknown what the kernel has written, so the Store rejects
-// further Puts with [ErrSyncFailed] until it is reopened. Reads and deletes continue. If a folder
-// could not even be opened for its fsync, only the Puts that waited for that fsync fail: as no
-// fsync was attempted, nothing was lost. A Batch does the same for many files at once, with syncfs
-// where it can be relied on.
+// fsync. After a failed fsync it is unknown which bytes the kernel has written, so the Store
+// rejects further Puts with [ErrSyncFailed] until it is reopened. Reads and deletes continue. If a
+// folder could not even be opened for its fsync, only the Puts that waited for that fsync fail: as
+// no fsync was attempted, nothing was lost. A Batch does the same for many files at once, with
+// syncfs where it can be relied on.
 //
 // With Options.Journal, a small object's Put appends its bytes to the journal in place of these
 // syncs, and many Puts share one fsync: those that run at the same time or, after SyncLater, those
@@ -125,7 +125,7 @@ func (s *Store) Close() error {
 
 // Space returns nil if n more bytes fit on the file system, and bytestore.ErrNoSpace if they would
 // use the reserve, in bytes or inodes, or if the reserve is in use already. n must not be negative.
-// If n is positive, Space takes into account what the Puts in progress have reserved, as a new Put
+// If n is positive, Space counts bytes that Puts in progress have reserved as used, as a new Put
 // would; Space(0) considers only the disk.
 func (s *Store) Space(n int64) error {
 	if s.closed.Load() {

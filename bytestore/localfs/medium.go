@@ -8,10 +8,10 @@ import (
 	"sluice/internal/vfs"
 )
 
-// OpenMedium is Open, but its reader reads from the disk what the system has in memory, if the
-// system can be told to forget that, and leaves nothing in memory when it is closed. So a check of
-// all objects finds what is damaged on the disk, and does not displace what is read often; what is,
-// is read from the disk once more for each check.
+// OpenMedium is Open, but its reader reads from the disk even if the page cache has the bytes,
+// where the system can drop them from it, and leaves nothing in the page cache when it is closed.
+// So a check of all objects finds damage on the disk, and objects that it has read do not displace
+// frequently read ones. Cached objects are evicted, and read from the disk again after each check.
 func (s *Store) OpenMedium(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
 	r, err := s.openRange(ctx, name, off, n, false)
 	if err != nil {

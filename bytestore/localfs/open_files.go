@@ -55,7 +55,7 @@ func newOpenFiles(limit int) *openFiles {
 }
 
 // find returns an object's file if it is kept and has n bytes at the offset off, with the caller as
-// a user. Otherwise it returns what add needs.
+// a user. Otherwise it returns the number of deletions, for add.
 func (c *openFiles) find(name bytestore.Name, off, n int64) (f *openFile, deletions uint64) {
 	c.mu.Lock()
 	f = c.kept[name]
@@ -116,7 +116,7 @@ func (c *openFiles) release(f *openFile) error {
 	return f.Close()
 }
 
-// drop ends the keeping of an object's file, after the file was removed or has failed.
+// drop no longer keeps an object's file, after the file was removed or has failed.
 func (c *openFiles) drop(name bytestore.Name) {
 	var unused *openFile
 	c.mu.Lock()
@@ -169,7 +169,7 @@ func (c *openFiles) closeUnused(f *openFile) {
 		return
 	}
 	c.open.Add(-1)
-	_ = f.Close() // nothing was written to it, and all of its readers have what they read
+	_ = f.Close() // nothing was written to it, and all of its readers have read their bytes
 }
 
 func (c *openFiles) link(f *openFile) {

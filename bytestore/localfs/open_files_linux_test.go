@@ -25,7 +25,7 @@ func descriptors(t *testing.T, dir string) (n int) {
 }
 
 // TestOpenFilesAreBounded opens, closes and deletes objects at random. The process has as many of
-// their files open as Stats says, at most those that may be kept and one for each reader.
+// their files open as Stats reports, at most those that may be kept and one for each reader.
 func TestOpenFilesAreBounded(t *testing.T) {
 	const kept = 5
 	dir := testenv.MemoryDir(t)

@@ -45,7 +45,7 @@ func mustRead(t *testing.T, s *localfs.Store, name bytestore.Name) {
 	t.Helper()
 	want := contentOf(name)
 	if got := readBack(t, s, name); !bytes.Equal(got, want) {
-		t.Fatalf("%d bytes were read of %s, want %d others", len(got), name, len(want))
+		t.Fatalf("%d bytes were read of %s, want %d different ones", len(got), name, len(want))
 	}
 }
 
@@ -235,16 +235,16 @@ func TestFilesAreOpenedAnewInTime(t *testing.T) {
 		time.Sleep(time.Minute - time.Second)
 		mustRead(t, s, name)
 		time.Sleep(time.Second)
-		testenv.Equal(t, string(readBack(t, s, name)), "replaced", "what is read a minute later")
+		testenv.Equal(t, string(readBack(t, s, name)), "replaced", "the bytes a minute later")
 
 		testenv.OK(t, os.WriteFile(path, []byte("cut"), 0o600))
-		testenv.Equal(t, string(readBack(t, s, name)), "cut", "what is left")
+		testenv.Equal(t, string(readBack(t, s, name)), "cut", "the bytes that are left")
 		wantErr(t, testenv.Error(s.Open(t.Context(), name, 0, 8)), bytestore.ErrTruncated)
 		testenv.OK(t, os.WriteFile(path, []byte("replaced again"), 0o600))
 		r := testenv.Must(s.Open(t.Context(), name, 9, 5))(t)
 		got, err := io.ReadAll(r)
 		testenv.OK(t, errors.Join(err, r.Close()))
-		testenv.Equal(t, string(got), "again", "what is read of a longer file")
+		testenv.Equal(t, string(got), "again", "the bytes of a longer file")
 	})
 }
 
@@ -269,7 +269,7 @@ func TestReadsDeletesAndPutsRace(t *testing.T) {
 	for i := range names {
 		names[i] = newName()
 	}
-	var owners [8]sync.RWMutex // held for writing by whoever stores or deletes, so that it knows what is there
+	var owners [8]sync.RWMutex // held for writing by whoever stores or deletes, so that it knows which objects exist
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {

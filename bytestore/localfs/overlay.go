@@ -103,7 +103,7 @@ func (o *overlay) merge(entries []fs.DirEntry, has func(bytestore.Name) bool) []
 	return entries
 }
 
-// journaledEntry is the entry of an object in a journal.
+// journaledEntry is an object's entry in a journal.
 type journaledEntry struct{ object journal.Object }
 
 func (e journaledEntry) Name() string               { return e.object.Name }

@@ -15,10 +15,9 @@ import (
 
 // Put implements bytestore.Store. In addition to the contract's errors, it returns
 //
-//   - ErrNoSpace before it reads src, if size is known and does not fit above the reserve and what
-//     other Puts have reserved, and later if others have used the space since. A Put reserves at
-//     most about 4 MiB more than it has written, so that slow sources do not keep the disk from
-//     others;
+//   - ErrNoSpace before it reads src, if size is known and does not fit above the reserve and other
+//     Puts' reservations, and later if the space was used since. A Put reserves at most about 4 MiB
+//     more than it has written, so that slow sources do not fill the disk with reservations;
 //   - ErrOverloaded if the process has no file descriptor left;
 //   - [ErrSyncFailed] after an fsync has failed.
 //
@@ -63,7 +62,7 @@ func (s *Store) within(name bytestore.Name, size int64, put func() error) error 
 	return nil
 }
 
-// flush is what is done with a file's bytes once they are written.
+// flush is how a file's written bytes get to disk.
 type flush int
 
 const (
@@ -137,7 +136,7 @@ func (s *Store) write(name string, src *bytestore.Source, size int64, res *reser
 // disk. Otherwise it would begin with the fsync, and the disk would be idle while src is read.
 const writebackStep = 4 << 20
 
-// copySource writes src to f through buf, and keeps res ahead of what it writes.
+// copySource writes src to f through buf, and keeps res ahead of its writes.
 func copySource(f vfs.File, src *bytestore.Source, size int64, res *reservation, buf []byte) error {
 	written, begun := int64(0), int64(0) // begun: bytes that the system was asked to write to disk
 	for end := false; !end; {
@@ -213,7 +212,7 @@ func (s *Store) remove(name string) error {
 // the object, and afterwards only those readers have its space that were open before.
 func (s *Store) removeObject(name bytestore.Name) error {
 	err := s.remove(s.path(name))
-	// Afterwards, because what is opened before the removal can be kept until this.
+	// Afterwards, because a file that is opened before the removal can be kept until this.
 	s.files.drop(name)
 	return err
 }

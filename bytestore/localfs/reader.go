@@ -34,7 +34,7 @@ func openReader(dir string, opt Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt.OpenFiles = 0 // another process may delete what is open here
+	opt.OpenFiles = 0 // another process may delete files that are open here
 	s := newStore(dir, opt)
 	s.mayLackShards = true
 	log, err := journal.Read(s.fs, s.root.path)
@@ -88,6 +88,6 @@ func (r *Reader) List(ctx context.Context, after bytestore.Name, fn func(bytesto
 	return r.store.List(ctx, after, fn)
 }
 
-// Close makes all later calls fail with fs.ErrClosed. What Open has returned remains readable.
-// Close is idempotent.
+// Close makes all later calls fail with fs.ErrClosed. Readers from Open remain readable. Close is
+// idempotent.
 func (r *Reader) Close() error { return r.store.Close() }

@@ -12,8 +12,8 @@ import (
 )
 
 // replay writes the files for all objects in a journal, and removes the journal. It writes each,
-// also where a file with the same bytes can be read: after a failed sync, memory may have what the
-// disk lacks. If the process or the machine ends meanwhile, the next Open does it again.
+// even where a file with the same bytes can be read: after a failed sync, memory may have bytes
+// that the disk lacks. If the process or the machine ends meanwhile, the next Open does it again.
 func (s *Store) replay() error {
 	log, err := journal.Read(s.fs, s.root.path)
 	if err != nil || log.Empty() {
@@ -37,7 +37,7 @@ func (s *Store) replay() error {
 	return log.Remove()
 }
 
-// rewrite writes the objects of a journal durably. whole may be nil.
+// rewrite writes a journal's objects durably. whole may be nil.
 func (s *Store) rewrite(log *journal.Log, whole vfs.Whole) error {
 	var files []written
 	for _, o := range log.Objects() {

@@ -15,11 +15,11 @@ const (
 	maxInodeReserve   = 64
 	inodeReserveShare = 20
 	// reserveAhead is how many bytes a Put reserves at a time: few enough that hundreds of stalled
-	// Puts leave space for others.
+	// Puts leave space for more.
 	reserveAhead = 4 << 20
 )
 
-// space tracks the available space: what is free, minus the reserve, minus what the Puts in
+// space tracks the available space: free space, minus the reserve, minus bytes that Puts in
 // progress have reserved and not yet written. It queries the file system each time, because other
 // processes write to it, too (statfs takes about a microsecond).
 type space struct {
@@ -71,8 +71,8 @@ func (s *space) fits(n, outstanding int64) error {
 	return nil
 }
 
-// explain adds to a full file system's error what a Put of size bytes needed and, now that it was
-// undone, how much is free.
+// explain adds to a full file system's error how much a Put of size bytes needed and, now that it
+// was undone, how much is free.
 func (s *space) explain(err error, size int64) error {
 	now, spaceErr := s.fs.Space(s.dir)
 	if spaceErr != nil {

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// TestCoverReservesTheDifference checks that a Put reserves only what its reservation lacks, so
-// that it can fill the disk to the last byte.
+// TestCoverReservesTheDifference checks that a Put reserves only bytes that its reservation lacks,
+// so that it can fill the disk to the last byte.
 func TestCoverReservesTheDifference(t *testing.T) {
 	disk := vfstest.NewCrash()
 	disk.Limit(15, 0)

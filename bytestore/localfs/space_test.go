@@ -76,7 +76,7 @@ func TestClaims(t *testing.T) {
 func TestStalledPutsClaimLittle(t *testing.T) {
 	const size, object, stalled = 100 << 20, 64 << 20, 9
 	s, _ := openWithin(t, size, -1)
-	var nest func(n int) // starts n more puts that stall, then runs what follows
+	var nest func(n int) // starts n more puts that stall, then runs then
 	nest = func(n int) {
 		if n == 0 {
 			const room = size - stalled*4<<20
@@ -137,7 +137,7 @@ func TestRacingPutsSpareTheReserve(t *testing.T) {
 				bytes.NewReader(make([]byte, object)),
 			)
 			err := s.Put(t.Context(), newName(), src, object)
-			began() // if it was rejected, the others must not wait for it
+			began() // if it was rejected, the other puts must not wait for it
 			results <- err
 		}()
 	}

@@ -34,7 +34,7 @@ func open(dir string, opt Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.replay(); err != nil {
-		return nil, fmt.Errorf("writing what the journal has: %w", err)
+		return nil, fmt.Errorf("writing the journal's objects: %w", err)
 	}
 	if s.space, err = newSpace(s.fs, s.root.path, opt.Reserve); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func onDisk(tb testing.TB) bytetest.Harness {
 }
 
 // Benchmark compares the store with localfs. The server runs on the same machine and does not sync,
-// so puts measure what requests cost, not durability.
+// so puts measure the cost of requests, not durability.
 func Benchmark(b *testing.B) {
 	server := testenv.S3(b, testenv.S3Options{})
 	for name, newHarness := range map[string]func(testing.TB) bytetest.Harness{"s3": harnesses(server), "localfs": onDisk} {

@@ -17,7 +17,7 @@ type PathStyle string
 // The path styles.
 const (
 	// PathStyleAuto uses the host name for AWS and the few other services that are known to require
-	// it, and the path for all others.
+	// it, and the path for all other services.
 	PathStyleAuto PathStyle = "auto"
 	PathStyleOn   PathStyle = "on"  // https://endpoint/bucket/key
 	PathStyleOff  PathStyle = "off" // https://bucket.endpoint/key
@@ -45,8 +45,8 @@ type Config struct {
 	// Endpoint is http:// or https:// with a host and optionally a port. Empty means AWS.
 	Endpoint string
 	// Region is the region for which requests are signed. Empty means AWS_REGION,
-	// AWS_DEFAULT_REGION or, if neither is set, what AWS reports for the bucket, and us-east-1 for
-	// other services.
+	// AWS_DEFAULT_REGION or, if neither is set, the region that AWS reports for the bucket, and
+	// us-east-1 for other services.
 	Region      string
 	PathStyle   PathStyle
 	Credentials CredentialSource
@@ -67,7 +67,7 @@ type Config struct {
 //	profile      a section in the AWS files; no other source is used then
 //	ca           a file of certificate authorities, for https
 //
-// An address that contains keys is an error. Errors never repeat what may contain a key: they
+// An address that contains keys is an error. Errors never repeat text that may contain a key: they
 // repeat nothing from the address but these parameters' names.
 func ParseDSN(dsn string) (Config, error) {
 	c, err := parseDSN(dsn)

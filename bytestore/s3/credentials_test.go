@@ -122,7 +122,7 @@ func TestRoleOfAContainer(t *testing.T) {
 	}
 }
 
-// TestErrorsHoldNoSecrets checks the errors of a server that knows the key but not its secret, or
+// TestErrorsHoldNoSecrets checks the errors from a server that knows the key but not its secret, or
 // not the session.
 func TestErrorsHoldNoSecrets(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
@@ -134,7 +134,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			if !strings.Contains(err.Error(), server.Bucket) || !strings.Contains(err.Error(), code) {
-				t.Errorf("the error does not say what was refused: %v", err)
+				t.Errorf("the error names no bucket and code: %v", err)
 			}
 			t.Log(err)
 		})

@@ -82,7 +82,7 @@ func TestDeleteWithoutTheBucket(t *testing.T) {
 }
 
 // TestResponsesToManyDeletes checks that only objects that the response reports as deleted count as
-// deleted, and that the others have their own errors.
+// deleted, and that each other object has its own error.
 func TestResponsesToManyDeletes(t *testing.T) {
 	s, _, w := onWire(t, s3.Options{})
 	objects := make([]bytestore.Name, 6)

@@ -144,7 +144,7 @@ func TestUnknownOutcome(t *testing.T) {
 	err := put(t, s, name, data)
 	wantErr(t, err, bytestore.ErrOverloaded)
 	if !strings.Contains(err.Error(), "unknown") {
-		t.Errorf("the error does not say that the outcome is unknown: %v", err)
+		t.Errorf("the error does not call the outcome unknown: %v", err)
 	}
 	wantObject(t, aside, name, data)
 }

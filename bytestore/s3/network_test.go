@@ -21,7 +21,7 @@ import (
 )
 
 // badNetwork returns a store with short timeouts that reaches its server through a proxy with
-// toxics, and another one with normal timeouts and a direct connection.
+// toxics, and a second store with normal timeouts and a direct connection.
 func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Config, proxy *toxiproxy.Proxy) {
 	t.Helper()
 	server := testenv.S3(t, testenv.S3Options{})

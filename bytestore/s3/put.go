@@ -20,7 +20,7 @@ const putMetadata = "Sluice-Put"
 
 // Put implements bytestore.Store. It reads and stages all of src before it sends anything. If too
 // much is staged already, it waits before it reads on, and returns ErrOverloaded after
-// Options.StagingWait. A Put is evicted if others need the space while its source stalls or its
+// Options.StagingWait. A Put is evicted if other Puts need the space while its source stalls or its
 // caller uses more than its share. It then returns ErrOverloaded when its source continues. Put
 // checks the context between reads of src and does not interrupt a Read that blocks.
 //

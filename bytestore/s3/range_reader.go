@@ -17,7 +17,7 @@ const (
 var requestBuffers = sync.Pool{New: func() any { return new([requestSize]byte) }}
 
 // reader reads a range. The first request, and each one for which there is no memory, is read from
-// the connection as it arrives; the others are prefetched. It must be used by one goroutine at a
+// the connection as it arrives; the rest are prefetched. It must be used by one goroutine at a
 // time.
 type reader struct {
 	s      *Store

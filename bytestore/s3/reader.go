@@ -36,6 +36,6 @@ func (r *Reader) List(ctx context.Context, after bytestore.Name, fn func(bytesto
 	return r.store.List(ctx, after, fn)
 }
 
-// Close makes all later calls fail with fs.ErrClosed. What Open has returned remains readable.
-// Close is idempotent.
+// Close makes all later calls fail with fs.ErrClosed. Readers from Open remain readable. Close is
+// idempotent.
 func (r *Reader) Close() error { return r.store.Close() }

@@ -40,7 +40,7 @@ func TestReader(t *testing.T) {
 	body := testenv.Must(r.Open(t.Context(), name, 1, 3))(t)
 	read := testenv.Must(io.ReadAll(io.LimitReader(body, 3)))(t)
 	testenv.OK(t, body.Close())
-	testenv.Equal(t, string(read), "ext", "what is read")
+	testenv.Equal(t, string(read), "ext", "the bytes that are read")
 	testenv.OK(t, r.Close())
 	if _, err := os.Stat(staging); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder for staging: %v", err)

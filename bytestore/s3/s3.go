@@ -45,7 +45,7 @@ type Options struct {
 	// to wait for too long. Default 1 GiB.
 	StagingLimit int64
 	// StagingStall is the time without a byte after which a body that is being staged may be
-	// evicted for others. Default 5 s.
+	// evicted for other bodies. Default 5 s.
 	StagingStall time.Duration
 	// StagingWait is how long a Put waits for staging space. Default 30 s.
 	StagingWait time.Duration

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Stores must find the test servers' keys and no others.
+	// Stores must find the test servers' keys only.
 	for name, value := range map[string]string{
 		"AWS_ACCESS_KEY_ID": testenv.S3AccessKey, "AWS_SECRET_ACCESS_KEY": testenv.S3SecretKey, "AWS_SESSION_TOKEN": "",
 		"AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_PROFILE": "",

@@ -39,7 +39,8 @@ type staging struct {
 	memory budget        // of those in buffers
 }
 
-// prepare creates the folder, accessible to its owner only, and removes what remains after a crash.
+// prepare creates the folder, accessible to its owner only, and removes files that remain after a
+// crash.
 func (s *staging) prepare() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("the staging folder: %w", err)
@@ -163,11 +164,11 @@ func (b *staged) withStorage(do func() error) error {
 	return do()
 }
 
-// reserveStep is how many bytes a body reserves at a time, so that a body does not keep out others
-// before it is received.
+// reserveStep is how many bytes a body reserves at a time, so that a body does not keep out other
+// bodies before it is received.
 const reserveStep = 1 << 20
 
-// ensureStorage ensures that the storage holds n bytes, and moves what is staged if necessary.
+// ensureStorage ensures that the storage holds n bytes, and moves staged bytes if necessary.
 func (b *staged) ensureStorage(n int64) error {
 	if b.file != nil || b.buf != nil && n <= int64(len(*b.buf)) {
 		return nil

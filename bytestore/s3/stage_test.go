@@ -31,7 +31,7 @@ func TestStagingIsBounded(t *testing.T) {
 	for _, size := range []int64{2 * mib, bytestore.UnknownSize} {
 		outer := newName()
 		src := io.MultiReader(bytes.NewReader(data), calls(func() error {
-			// 2 MiB are staged: another one fits, two do not.
+			// 2 MiB are staged: one more fits, two do not.
 			wantErr(t, put(t, s, newName(), content(2, 2*mib)), bytestore.ErrOverloaded)
 			wantErr(t, put(t, s, newName(), content(2, mib)), nil)
 			full := io.MultiReader(bytes.NewReader(content(2, mib)), calls(func() error {
@@ -107,7 +107,7 @@ func TestStalledBodiesAreEvicted(t *testing.T) {
 }
 
 // TestSlowBodiesBlockNoOthers checks that bytes which were declared and not received take no space
-// from others.
+// from other bodies.
 func TestSlowBodiesBlockNoOthers(t *testing.T) {
 	s, _, _ := onWire(t, s3.Options{StagingLimit: 8 * mib})
 	var trickle func(n int) error
@@ -153,7 +153,7 @@ func TestStagingInBuffersAndFiles(t *testing.T) {
 }
 
 // TestStagingFilesHaveNoNames checks that a crash leaves nothing of a staged body, and that Open
-// removes what a crash may leave while a file is created.
+// removes a file that a crash may leave while it is created.
 func TestStagingFilesHaveNoNames(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	dir := t.TempDir()

@@ -13,11 +13,11 @@ import (
 // stagingQuota divides the bytes that staged bodies may occupy together. A body reserves bytes as
 // it is received, and waits if there are none. It guarantees:
 //
-//   - The oldest body that is still being received can be received completely: the others leave as
-//     much free as the largest of them needs. One body is therefore always completed and sent, and
-//     bodies being received never wait for each other in a cycle.
-//   - A body is evicted if nothing is received of it for a while and others need its bytes: its
-//     reservation is dropped, and receiving more of it fails.
+//   - The oldest body that is still being received can be received completely: the other bodies
+//     leave as much free as the largest of them needs. One body is therefore always completed and
+//     sent, and bodies being received never wait for each other in a cycle.
+//   - A body is evicted if nothing is received of it for a while and other bodies need its bytes:
+//     its reservation is dropped, and receiving more of it fails.
 //   - All active callers have equal shares. A caller within its share has priority over callers
 //     that exceed theirs. If it still has to wait for long, bodies of those callers are evicted,
 //     beginning with the one that has received nothing for the longest time.
@@ -38,7 +38,7 @@ type stagingQuota struct {
 // fields.
 type reservation struct {
 	caller string
-	free   func() // drops what the body holds; called from any goroutine
+	free   func() // drops the body's bytes; called from any goroutine
 
 	expected int64         // the whole body's size
 	bytes    int64         // reserved
@@ -49,7 +49,7 @@ type reservation struct {
 	evicted  bool
 }
 
-// unknownBody is what a body of unknown size is expected to have: as much as an object store's
+// unknownBody is a body's expected size if its size is unknown: as much as an object store's
 // largest extents. It is a guess that affects only the order in which bodies wait.
 const unknownBody = 16 << 20
 
@@ -255,6 +255,6 @@ func (q *stagingQuota) wake() {
 func (q *stagingQuota) now() time.Duration { return time.Since(q.began) }
 
 func (q *stagingQuota) errEvicted() error {
-	return fmt.Errorf("%w: the body was evicted for others, because too little of it was received or its sender's bodies exceeded their share of %d bytes",
+	return fmt.Errorf("%w: the body was evicted for other bodies, because too little of it was received or its sender's bodies exceeded their share of %d bytes",
 		bytestore.ErrOverloaded, q.limit)
 }

@@ -90,7 +90,7 @@ func TestWaitingBodiesAllComplete(t *testing.T) {
 }
 
 // TestOnlyNecessaryReservationsAreEvicted checks that stalled bodies keep their reservations until
-// others need them, and that only as many are evicted as necessary.
+// other bodies need them, and that only as many are evicted as necessary.
 func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 	for need, want := range map[int64]int{4: 0, 5: 1, 16: 1, 19: 1, 20: 2, 64: 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 					lost++
 				}
 			}
-			// The late body waited only until the others counted as stalled.
+			// The late body waited only until the other bodies counted as stalled.
 			if lost != want || late.completed > 10*time.Second {
 				t.Errorf("for a body of %d, %d were evicted, want %d; it took %v", need, lost, want, late.completed)
 			}
@@ -118,8 +118,8 @@ func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 	}
 }
 
-// TestSharesOfCallers checks what a caller loses if its slow bodies use the whole quota: as much as
-// another caller within its share needs, and not more.
+// TestSharesOfCallers checks that a caller with slow bodies that use the whole quota loses as much
+// as another caller within its share needs, and not more.
 func TestSharesOfCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStagingQuota(64, 5*time.Second, time.Hour)

@@ -134,8 +134,8 @@ func damage(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	return next.RoundTrip(r)
 }
 
-// onWire returns a store that sends its requests over a wire, and another one over the same objects
-// that does not.
+// onWire returns a store that sends its requests over a wire, and a second store over the same
+// objects that does not.
 func onWire(t *testing.T, opt s3.Options) (s, aside *s3.Store, w *wire) {
 	t.Helper()
 	server := testenv.S3(t, testenv.S3Options{})

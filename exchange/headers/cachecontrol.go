@@ -25,8 +25,8 @@ type directive struct {
 var timed = []string{"max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"}
 
 // parseCacheControl parses a list of directives (RFC 9111, section 5.2). A directive's number of
-// seconds must be in digits, and the directive must occur once, because caches differ in what they
-// make of anything else.
+// seconds must be in digits, and the directive must occur once, because caches interpret anything
+// else differently.
 func parseCacheControl(value string) ([]directive, error) {
 	var list []directive
 	for rest := value; ; {
@@ -95,7 +95,7 @@ func quotedLength(s string) int {
 	return 0
 }
 
-// deltaSeconds parses a number of seconds; what exceeds maxDelta counts as maxDelta.
+// deltaSeconds parses a number of seconds; a larger number than maxDelta counts as maxDelta.
 func deltaSeconds(s string) (int64, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -107,11 +107,11 @@ func deltaSeconds(s string) (int64, bool) {
 	return min(n, maxDelta), true
 }
 
-// SentCacheControl returns what is sent from a stored value: the directives that are known, and of
-// their arguments numbers of seconds and names of headers. Some caches, such as nginx, look for
-// "max-age=" anywhere in the value, so it must be at the end of no other directive's name and in no
-// quoted string. The result is empty if no directive is known, and "no-cache" if the value is not
-// valid.
+// SentCacheControl returns the Cache-Control that is sent for a stored value: its known directives,
+// with arguments that are numbers of seconds or names of headers. Some caches, such as nginx, look
+// for "max-age=" anywhere in the value, so it must be at the end of no other directive's name and
+// in no quoted string. The result is empty if no directive is known, and "no-cache" if the value is
+// not valid.
 func SentCacheControl(value string) string {
 	list, err := parseCacheControl(value)
 	if err != nil {
@@ -148,10 +148,10 @@ func textOf(list []directive) string {
 
 // LimitCacheControl returns a valid Cache-Control with which no cache keeps a response beyond its
 // remaining life: max-age and s-maxage are at most the remaining life in seconds, and
-// stale-while-revalidate and stale-if-error at most what these leave of it. A value from which a
-// cache would have to guess gets the max-age that RFC 9111, section 4.2.2, suggests: a tenth of
-// age, which is the time since the last modification. Of the value it has what SentCacheControl
-// returns.
+// stale-while-revalidate and stale-if-error at most the part of it that these leave. A value from
+// which a cache would have to guess gets the max-age that RFC 9111, section 4.2.2, suggests: a
+// tenth of age, which is the time since the last modification. It has only directives that
+// SentCacheControl returns.
 func LimitCacheControl(value string, remaining, age time.Duration) string {
 	list, err := parseCacheControl(value)
 	if err != nil {

@@ -78,7 +78,7 @@ func (c Conditions) Unevaluated() Conditions {
 
 // Malformed returns an error that wraps ErrMalformedCondition if a list of entity tags is
 // malformed. A read may proceed despite it. A write must not, because its caller relies on the
-// condition: ForWrite fails too, but cannot say why.
+// condition: ForWrite fails too, but does not return the reason.
 func (c Conditions) Malformed() error {
 	var errs []error
 	if c.ifMatch != nil && c.ifMatch.malformed {

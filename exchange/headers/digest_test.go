@@ -86,7 +86,7 @@ func FuzzDigest(f *testing.F) {
 		if len(sum) != sha256.Size {
 			t.Fatalf("%q: %d bytes", s, len(sum))
 		}
-		// A valid digest stays valid after another one, which overrides it.
+		// A valid digest stays valid after another digest, which it overrides.
 		again, err := ParseDigest(http.Header{"Repr-Digest": {FormatDigest(make([]byte, 32)) + ";a", s}}, "Repr-Digest")
 		if err != nil || !bytes.Equal(again, sum) {
 			t.Fatalf("%q: %x, then %x, %v", s, sum, again, err)

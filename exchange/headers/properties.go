@@ -17,7 +17,7 @@ func (m Metadata) Property(name string) string {
 	return ""
 }
 
-// WithPropertiesOf returns the metadata with the properties of another one, and no others.
+// WithPropertiesOf returns the metadata with other's properties in place of its own.
 func (m Metadata) WithPropertiesOf(other Metadata) Metadata {
 	var text strings.Builder
 	for line := range strings.Lines(string(m)) {

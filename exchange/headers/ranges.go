@@ -22,7 +22,7 @@ func ContentRange(r blob.Range, size int64) string {
 // UnsatisfiedRange returns the Content-Range header for a 416.
 func UnsatisfiedRange(size int64) string { return fmt.Sprintf("bytes */%d", size) }
 
-// RangeKind classifies a Range header independently of the blob.
+// RangeKind classifies a Range header, whatever the blob.
 type RangeKind int
 
 // The kinds of Range headers.
@@ -52,7 +52,7 @@ type rangeSpec struct {
 	suffix int64 // number of bytes at the end, if first is -1, else 0
 }
 
-// Selection is what a range set selects from a blob.
+// Selection is the kind of result that a range set has for a blob.
 type Selection int
 
 // The selections.
@@ -141,10 +141,10 @@ func compareDecimal(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// Resolve returns what the set selects from a blob of this size, which must not be negative. For
-// SelectPartial the ranges lie within the blob and neither overlap nor touch: those that did are
-// merged. They are in the order in which the header first named them, because a client may want a
-// file's end (an index) before the rest. Otherwise there are no ranges.
+// Resolve returns the part that the set selects from a blob of this size, which must not be
+// negative. For SelectPartial the ranges lie within the blob and neither overlap nor touch: those
+// that did are merged. They are in the order in which the header first named them, because a client
+// may want a file's end (an index) before the rest. Otherwise there are no ranges.
 func (s RangeSet) Resolve(size int64) (Selection, []blob.Range) {
 	if s.kind != RangeValid {
 		return SelectWhole, nil

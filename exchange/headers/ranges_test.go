@@ -70,7 +70,7 @@ func TestParseRange(t *testing.T) {
 	}
 }
 
-// TestResolveMostRanges checks that none of the maximum number of ranges is lost.
+// TestResolveMostRanges checks that no range is lost if there are as many as permitted.
 func TestResolveMostRanges(t *testing.T) {
 	var elements []string
 	var want []blob.Range

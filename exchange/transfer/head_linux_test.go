@@ -36,7 +36,7 @@ func (p *positioned) Position() (syscall.RawConn, int64) {
 
 // TestFileFollowsItsHead sends a file, after its status and headers, over one connection. If the
 // body's length is declared and nothing wraps the response, nothing is written before the file is
-// sent, and none of it is read. What was sent is counted.
+// sent, and none of it is read. The bytes that were sent are counted.
 func TestFileFollowsItsHead(t *testing.T) {
 	for _, c := range []struct {
 		name              string

@@ -31,9 +31,9 @@ func adopted(t *testing.T, handle func(http.ResponseWriter, *http.Request, *http
 	return server
 }
 
-// TestEndOfABodyIsHeld sends bodies over one connection, and checks what each write holds back
-// until Send: the body's end, if its length is declared and nothing wraps the response. While the
-// end is held, Unsent counts all of the body that has not left the process.
+// TestEndOfABodyIsHeld sends bodies over one connection, and checks which part each write holds
+// back until Send: the body's end, if its length is declared and nothing wraps the response. While
+// the end is held, Unsent counts the body's bytes that have not left the process.
 func TestEndOfABodyIsHeld(t *testing.T) {
 	const large, small = 64 << 10, 1000 // small is more than the headers
 	for _, c := range []struct {

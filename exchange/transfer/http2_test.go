@@ -50,7 +50,7 @@ func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 			go func() {
 				for range 3 {
 					testenv.Check(t, testenv.Error(w.Write([]byte("some"))))
-					time.Sleep(2 * pause) // what comes later must still be read
+					time.Sleep(2 * pause) // later bytes must still be read
 				}
 				testenv.Check(t, w.Close())
 			}()

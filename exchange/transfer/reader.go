@@ -28,7 +28,7 @@ type Options struct {
 	Rate MinRate
 	// Context is the request's context.
 	Context context.Context
-	// HTTP2 says that the request is a stream of HTTP/2, which a deadline ends even if it passes
+	// HTTP2 reports that the request is a stream of HTTP/2, which a deadline ends even if it passes
 	// between two reads or writes.
 	HTTP2 bool
 	// Cut ends the request's body; nil: nothing does. A Writer ignores it.
@@ -55,7 +55,7 @@ type Reader struct {
 	empty      bool          // there is no body
 }
 
-// NewReader returns a Reader of a request's body. w is the same request's ResponseWriter. The
+// NewReader returns a Reader for a request's body. w is the same request's ResponseWriter. The
 // caller must call Done or Close when it does not need the body anymore, before it writes an error
 // response.
 func NewReader(w http.ResponseWriter, body io.ReadCloser, options Options) *Reader {
@@ -162,9 +162,9 @@ func (r *Reader) explain(err error) error {
 	}
 }
 
-// Done stops enforcing the rate. It may be called more than once. The server itself reads what a
-// handler has not read, up to a limit, before it sends the response or reads the next request; Done
-// sets a deadline of one window for that.
+// Done stops enforcing the rate. It may be called more than once. The server itself reads a body to
+// its end, up to a limit, before it sends the response or reads the next request; Done sets a
+// deadline of one window for that.
 func (r *Reader) Done() {
 	if r.empty {
 		return // no deadline was set
@@ -203,8 +203,8 @@ const (
 	drainTimeout = time.Second
 )
 
-// Drain reads what is left of a body of this length (negative: unknown), so that the connection can
-// be used again. It reports whether it reached the end within 256 KiB and 1 second. Without it the
+// Drain reads a body of this length (negative: unknown) to its end, so that the connection can be
+// used again. It reports whether it reached the end within 256 KiB and 1 second. Without it the
 // server would do the same before it sends the response, and wait longer.
 func (r *Reader) Drain(length int64) bool {
 	if length-r.total > drainLimit {

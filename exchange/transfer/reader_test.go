@@ -155,7 +155,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 				if _, err := io.ReadFull(conn, buffer); err != nil || string(buffer) != "HTTP/1.1 200 OK" {
 					t.Fatalf("response %q, %v", buffer, err)
 				}
-				// This is what remains of the head; there is no body.
+				// This is the head's rest; there is no body.
 				testenv.OK(t, testenv.Error(conn.Read(make([]byte, 4<<10))))
 			}
 		})
@@ -163,7 +163,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 }
 
 // TestUnreadBodyOverTCP: a handler that refuses a body without reading it is delayed by at most one
-// window if the client never sends it, also if it closes the body.
+// window if the client never sends it, even if it closes the body.
 func TestUnreadBodyOverTCP(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *Reader){
 		"done": func(_ *testing.T, body *Reader) { body.Done() },
@@ -235,7 +235,7 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { l.end(); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
-// servePipes serves HTTP over pipes, and returns what connects a client.
+// servePipes serves HTTP over pipes, and returns a function that connects a client.
 func servePipes(t *testing.T, server *http.Server) (connect func() net.Conn) {
 	t.Helper()
 	l := &pipeListener{conns: make(chan net.Conn)}

@@ -70,15 +70,15 @@ func (w *Writer) Limit(a *access.Allowance) { w.allowance = a }
 func (w *Writer) SetDeadline(t time.Time) { w.deadline = t }
 
 // Wrap makes the ResponseWriter that around returns send the response in its place. It must be
-// called before WriteHeader. What has left the process is not known then, so nothing is held, and
-// Unsent returns 0.
+// called before WriteHeader. How many bytes have left the process is not known then, so nothing is
+// held, and Unsent returns 0.
 func (w *Writer) Wrap(around func(http.ResponseWriter) http.ResponseWriter) {
 	w.ResponseWriter = around(w.ResponseWriter)
 	w.control = *http.NewResponseController(w.ResponseWriter)
 	w.wrapped = true
 }
 
-// Written returns how many of the body's bytes have been written.
+// Written returns how many bytes have been written to the body.
 func (w *Writer) Written() int64 { return w.written }
 
 // WriteHeader sends the status and the headers. A Content-Length is the body's length.
@@ -197,9 +197,9 @@ func (w *Writer) holdHead() error {
 	return w.control.Flush()
 }
 
-// holdEnd makes the connection hold the write of the body's last n bytes until Send. The server
-// writes to it from a small buffer, which has the headers and what was written before, and would
-// divide the response's end into two writes.
+// holdEnd makes the connection hold the body's last n bytes until Send. The server writes to it
+// from a small buffer, which has the headers and earlier bytes, and would divide the response's end
+// into two writes.
 func (w *Writer) holdEnd(n int) {
 	if w.options.Conn != nil && !w.wrapped && w.written+int64(n) == w.length {
 		w.holds = true
@@ -207,8 +207,8 @@ func (w *Writer) holdEnd(n int) {
 	}
 }
 
-// Send sends what is held back from a complete response. An error means that a part is lost (see
-// Unsent), and the connection must be closed.
+// Send sends the end that is held back from a complete response. An error means that a part is lost
+// (see Unsent), and the connection must be closed.
 func (w *Writer) Send() error {
 	if !w.holds {
 		return nil
@@ -234,9 +234,9 @@ func (w *Writer) Unsent() int64 {
 	return max(0, w.written-(w.options.Conn.Sent()-w.before))
 }
 
-// Done ends the response. It stops enforcing the rate, sends what is held, and leaves one window
-// for the bytes that the server has buffered, after which the server clears the deadline itself. An
-// error means that the connection must be closed, as after a failed write.
+// Done ends the response. It stops enforcing the rate, sends the end that is held, and leaves one
+// window for the bytes that the server has buffered, after which the server clears the deadline
+// itself. An error means that the connection must be closed, as after a failed write.
 func (w *Writer) Done() error {
 	if err := w.setDeadline(0); err != nil {
 		return err

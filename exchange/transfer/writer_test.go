@@ -34,7 +34,7 @@ func testFile(t *testing.T, n int) (*os.File, []byte) {
 	return f, content
 }
 
-// countingListener counts what its connections send by ReadFrom.
+// countingListener counts the bytes that its connections send by ReadFrom.
 type countingListener struct {
 	net.Listener
 	sent *sentFiles
@@ -291,13 +291,13 @@ func TestWriterWithoutDeadlines(t *testing.T) {
 	}
 }
 
-// brokenWriter is a ResponseWriter that writes only a part of what is passed.
+// brokenWriter is a ResponseWriter that writes only a part of each argument.
 type brokenWriter struct{ *httptest.ResponseRecorder }
 
 func (brokenWriter) Write([]byte) (int, error) { return 3, io.ErrClosedPipe }
 
-// TestCountAfterABrokenWrite checks what is counted if a write fails: over HTTP/1 what was written,
-// and over HTTP/2, which does not report that, everything.
+// TestCountAfterABrokenWrite checks how many bytes are counted if a write fails: over HTTP/1 the
+// written ones, and over HTTP/2, which does not report them, all.
 func TestCountAfterABrokenWrite(t *testing.T) {
 	for http2, want := range map[bool]int{false: 3, true: 10} {
 		w := NewWriter(brokenWriter{httptest.NewRecorder()}, Options{Rate: DefaultMinRate, HTTP2: http2})

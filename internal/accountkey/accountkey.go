@@ -87,8 +87,8 @@ func (a Account) Create(name string) error {
 	return nil
 }
 
-// Read returns the account in a file. It returns an error if others than the file's owner may
-// access it, and fs.ErrNotExist, with what to do, if there is none.
+// Read returns the account in a file. It returns an error if users other than the file's owner may
+// access it, and fs.ErrNotExist, with the remedy, if there is none.
 func Read(name string) (Account, error) {
 	text, err := secretfile.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		"ed25519-pub-0x" + seed[2:]: "want an Ed25519 private key",
 	} {
 		if _, err := accountkey.Parse(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), seed[4:20]) {
-			t.Errorf("%q: error %v, want one that says %q and does not repeat the key", text, err, want)
+			t.Errorf("%q: error %v, want one with %q that does not repeat the key", text, err, want)
 		}
 	}
 }

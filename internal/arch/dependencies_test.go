@@ -9,7 +9,7 @@ import (
 
 // TestDependenciesAreListed checks that each direct dependency of go.mod is named exactly once by
 // the decision about dependencies, among the tests' if nothing else imports it, and that the
-// decision names no others.
+// decision names no other module.
 func TestDependenciesAreListed(t *testing.T) {
 	var direct []string
 	for _, line := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(textOf(t, "go.mod"), -1) {

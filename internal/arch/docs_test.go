@@ -147,7 +147,7 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 }
 
 // TestEachPromiseIsDefended checks that docs/reliability.md names tests for each row of the
-// guarantees in README.md, and has no others but the backups.
+// guarantees in README.md, and has no other row but the backups.
 func TestEachPromiseIsDefended(t *testing.T) {
 	root := testenv.Must(testenv.Root())(t)
 	rows := func(file, heading string) (list [][]string) {

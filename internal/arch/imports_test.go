@@ -1,5 +1,5 @@
-// Package arch tests what the compiler does not check: which packages a package may import, and
-// that documents name only paths, make targets and tests that exist.
+// Package arch tests rules that the compiler does not check: which packages a package may import,
+// and that documents name only paths, make targets and tests that exist.
 package arch
 
 import (
@@ -111,8 +111,8 @@ func within(dir string, folders ...string) bool {
 // The layers. A package imports only packages of this module that are below it.
 var (
 	services  = []string{"blob", "history", "integrity", "session", "paychan", "access", "access/sealed"}
-	bytes     = []string{"database", "metastore", "bytestore"} // contracts of what is stored
-	money     = []string{"database", "ledger"}                 // contracts of what is sold
+	bytes     = []string{"database", "metastore", "bytestore"} // contracts of stored things
+	money     = []string{"database", "ledger"}                 // contracts of sold things
 	whole     = []string{"database/whole", "database", "metastore", "ledger", "access/keys"}
 	contracts = []string{"database", "metastore", "ledger", "access/keys", "bytestore"}
 	stores    = []string{"database/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
@@ -321,7 +321,7 @@ func TestSuitesStandApart(t *testing.T) {
 	}
 }
 
-// TestRulesOfImports checks what the layers do not say.
+// TestRulesOfImports checks rules that do not follow from the layers.
 func TestRulesOfImports(t *testing.T) {
 	machinery := []string{"net", "net/http", "database/sql", "os", "os/exec", "path/filepath"}
 	for _, s := range sources(t) {

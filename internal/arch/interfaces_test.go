@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// maxMethods is the greatest number of methods that an interface declares itself. One that has more
-// to offer embeds others, each with one subject.
+// maxMethods is the greatest number of methods that an interface declares itself. A larger one
+// embeds interfaces, each with one subject.
 const maxMethods = 10
 
 // TestInterfacesAreSmall checks how many methods each interface declares itself.

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestTestsAreInTheirPlaces checks that make test and make long run what their names say: a file's
-// build tag and the names of file and tests agree.
+// TestTestsAreInTheirPlaces checks that make test and make long run the right tests: a file's build
+// tag and the names of file and tests agree.
 func TestTestsAreInTheirPlaces(t *testing.T) {
 	for _, s := range sources(t) {
 		if !s.test {

@@ -20,8 +20,8 @@ var reaching = map[string][]string{
 
 // TestClientsCannotCauseConnections checks that the service neither opens connections nor runs
 // programs, so a client cannot make it do so. Excepted are the stores and chain, which connect to
-// what the operator configured; the client, conformance and the generators, which the service does
-// not import; and packages for tests.
+// servers that the operator configured; the client, conformance and the generators, which the
+// service does not import; and packages for tests.
 func TestClientsCannotCauseConnections(t *testing.T) {
 	looked := 0
 	for _, s := range sources(t) {

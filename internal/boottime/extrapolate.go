@@ -12,7 +12,7 @@ var start = time.Now()
 func awake() time.Duration { return time.Since(start) }
 
 // resolution is for how long the system clock, once read, is extrapolated. On Linux such a reading
-// is a system call, which costs several times what awake does.
+// is a system call, which costs several times as much as awake.
 const resolution = time.Millisecond
 
 // clock is a system clock that includes sleep, extrapolated by awake for as long as resolution.

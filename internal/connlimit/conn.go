@@ -29,7 +29,7 @@ const (
 
 // maxWasted is how many more of a connection's requests may be refused or reset than are served
 // before the connection is closed. A proxy's connection is never closed for this: one client would
-// end the requests of others.
+// end other clients' requests.
 const maxWasted = 500
 
 // Wasted reports whether the next response that refuses a request must close the connection. A nil
@@ -137,9 +137,9 @@ func (conn *Conn) linger() {
 	l.lingering.done()
 }
 
-// drain closes a connection's sending side and then reads what the client sends until the client
-// closes its side: at most limit bytes, and for no longer than timeout. If more is sent, the rest
-// stays in the kernels' buffers until the timeout.
+// drain closes a connection's sending side and then reads until the client closes its side: at most
+// limit bytes, and for no longer than timeout. If more is sent, the rest stays in the kernels'
+// buffers until the timeout.
 func drain(conn *net.TCPConn, limit int64, timeout time.Duration) {
 	deadline := time.Now().Add(timeout)
 	// An error, here and below, means that the client is gone.

@@ -16,13 +16,12 @@ import (
 
 // Limiter limits an HTTP server's connections over all its listeners. If the limit is reached, a
 // new connection evicts the connection that has been idle for the longest time. If none is idle,
-// the new connection is refused; while many are being refused, further ones wait to be accepted. A
-// second limit applies to the connections of one address, and there only that address's connections
-// are evicted. It is safe for concurrent use.
+// the new connection is refused; while many are being refused, more connections wait to be
+// accepted. A second limit applies to the connections of one address, and there only that address's
+// connections are evicted. It is safe for concurrent use.
 //
 // A connection is idle until its first request, and between the end of one handler and the start of
-// the next, even if its client is not reading the response or what is left of a refused body is
-// being read.
+// the next, even if its client is not reading the response or a refused body's rest is being read.
 //
 // A Limiter uses file handles for at most limit + limit/16 + 16 connections, and one more for each
 // listener.
@@ -85,7 +84,7 @@ type Conn struct {
 	ended atomic.Bool // the client has closed its end, or the connection failed
 }
 
-// Reason says why a connection is refused.
+// Reason is the reason for which a connection is refused.
 type Reason int
 
 // The reasons.

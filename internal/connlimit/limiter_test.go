@@ -33,7 +33,7 @@ type cappedServer struct {
 	conns  *Limiter
 	addr   string
 	states chan http.ConnState // of its connections, as they change
-	letGo  chan struct{}       // what requests of /stall wait for
+	letGo  chan struct{}       // requests of /stall wait for it
 }
 
 // newCapped starts a server; change may alter it before it serves.
@@ -136,16 +136,16 @@ func (s *cappedServer) uses(conn net.Conn) {
 }
 
 // wantEnd fails the test, which goes on, unless the server ends the connection.
-func wantEnd(t *testing.T, conn io.Reader, what string) {
+func wantEnd(t *testing.T, conn io.Reader, name string) {
 	t.Helper()
-	testenv.Is(t, testenv.Error(conn.Read(make([]byte, 1))), io.EOF, "%s is read", what)
+	testenv.Is(t, testenv.Error(conn.Read(make([]byte, 1))), io.EOF, "%s is read", name)
 }
 
 // wantClosed is wantEnd for connections that may be reset.
-func wantClosed(t *testing.T, conn io.Reader, what string) {
+func wantClosed(t *testing.T, conn io.Reader, name string) {
 	t.Helper()
 	if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%s reads %d bytes, %v; want it closed", what, n, err)
+		t.Errorf("%s reads %d bytes, %v; want it closed", name, n, err)
 	}
 }
 
@@ -196,8 +196,8 @@ func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 	close(s.letGo)
 }
 
-// TestCapWithTLS: connections with TLS become idle like others, also with HTTP/2, and are closed
-// when they are refused.
+// TestCapWithTLS: connections with TLS become idle, too, even with HTTP/2, and are closed when they
+// are refused.
 func TestCapWithTLS(t *testing.T) {
 	s := newCapped(t, cap2(time.Hour), true, nil)
 	response := testenv.Must(s.Client().Get(s.URL))(t)
@@ -273,7 +273,7 @@ func TestIdleConnectionIsEvictedForItsFileHandle(t *testing.T) {
 	err := s.conns.acceptFailed(os.NewSyscallError("accept4", syscall.EMFILE))
 	var passing interface{ Temporary() bool }
 	if !errors.Is(err, syscall.EMFILE) || !errors.As(err, &passing) || !passing.Temporary() {
-		t.Errorf("%v is not said to pass", err)
+		t.Errorf("%v is not temporary", err)
 	}
 	wantEnd(t, quiet, "the quiet one")
 	s.await(http.StateClosed)

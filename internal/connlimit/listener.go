@@ -9,8 +9,8 @@ import (
 )
 
 // Listener returns a listener that limits the connections of inner, which must be TCP connections.
-// secure says that they use TLS, on which a refused connection is closed without a response. Accept
-// returns only temporary errors, for which http.Server retries, until inner is closed.
+// If secure is set, they use TLS, on which a refused connection is closed without a response.
+// Accept returns only temporary errors, for which http.Server retries, until inner is closed.
 func (l *Limiter) Listener(inner net.Listener, secure bool) net.Listener {
 	return &listener{Listener: inner, l: l, secure: secure}
 }

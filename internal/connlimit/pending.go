@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// pending counts connections while others wait for their next step. A lock guards it.
+// pending counts connections while goroutines wait for their next step. A lock guards it.
 type pending struct {
 	count int
 	none  chan struct{} // closed when count becomes 0; nil: nobody waits

@@ -12,10 +12,10 @@ type Server struct {
 	Context string // its name; "" if it was named by its URL
 	URL     string
 	Key     string // API key; "" for none
-	Source  string // what named the server, such as --url or the current context, for messages
+	Source  string // where the URL is from, such as --url or the current context, for messages
 }
 
-// Choice says which server a command should use. Flags are preferred to variables.
+// Choice names the server that a command should use. Flags are preferred to variables.
 type Choice struct {
 	URL     string // --url
 	Context string // --context

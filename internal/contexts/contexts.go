@@ -25,7 +25,7 @@ type Context struct {
 	KeyFile string `yaml:"key-file,omitempty"` // absolute path of the API key's file; "" for none
 }
 
-// List is what a file of contexts contains.
+// List is the content of a file of contexts.
 type List struct {
 	Current  string             `yaml:"current,omitempty"` // the context that is used if none is named; "" for none
 	Contexts map[string]Context `yaml:"contexts,omitempty"`
@@ -34,7 +34,7 @@ type List struct {
 // ErrUnknown is returned if there is no context with a name.
 var ErrUnknown = errors.New("there is no such context")
 
-// unknown returns ErrUnknown for a name, with what to do.
+// unknown returns ErrUnknown for a name, with the remedy.
 func (l *List) unknown(name string) error {
 	if len(l.Contexts) == 0 {
 		return fmt.Errorf("%w: %s (there are none yet: sluice context add NAME URL)", ErrUnknown, name)
@@ -128,7 +128,7 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// redacted returns a text that may be a URL without what precedes an @.
+// redacted returns a text that may be a URL without the part before an @.
 func redacted(text string) string {
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
 		return "...@" + text[i+1:]
@@ -145,7 +145,7 @@ func checkKey(key string) error {
 }
 
 // readKey returns the key in a file, without white space around it. The file must not be accessible
-// to others.
+// to other users.
 func readKey(name string) (string, error) {
 	text, err := secretfile.Read(name)
 	if err != nil {

@@ -176,7 +176,7 @@ func TestFileRefusals(t *testing.T) {
 	} {
 		name := fileOf(t, text, 0o600)
 		if l, err := contexts.Load(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%q: %+v, %v, want an error that names the file and says %q", text, l, err, want)
+			t.Errorf("%q: %+v, %v, want an error that names the file and has %q", text, l, err, want)
 		}
 	}
 	testenv.Require(t, testenv.Unix)

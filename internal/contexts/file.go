@@ -16,9 +16,9 @@ import (
 	"sluice/internal/vfs"
 )
 
-// Load reads a file of contexts. A file that does not exist contains none. It says where keys are
-// sent, so it must belong to this user or root. If it contains a key, others must not be able to
-// access it.
+// Load reads a file of contexts. A file that does not exist contains none. It decides where keys
+// are sent, so it must belong to this user or root. If it contains a key, other users must not be
+// able to access it.
 func Load(name string) (*List, error) {
 	text, info, err := read(name)
 	if errors.Is(err, fs.ErrNotExist) {

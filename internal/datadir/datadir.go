@@ -1,5 +1,4 @@
-// Package datadir knows a data folder's layout: what is in it, how it is locked, and its files'
-// permissions.
+// Package datadir knows a data folder's layout: its files, their permissions, and how it is locked.
 package datadir
 
 import (
@@ -30,7 +29,7 @@ const (
 	resetText = "sluice reset is deleting this instance\n" // no other file of that name has it
 )
 
-// parts are an instance's parts, the database first: without it the others belong to no instance.
+// parts are an instance's parts, the database first: without it the rest belong to no instance.
 var parts = []string{Database, Database + "-wal", Database + "-shm", Database + "-journal", recordFile, recordNew, Bytes, Staging, Returns, ballastFile}
 
 // ErrInUse is returned by Open when another process has locked the folder.
@@ -93,8 +92,8 @@ func OpenForServer(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Leave says that this server is about to Close the folder: for another server's OpenForServer it
-// is now like a command that ends soon.
+// Leave announces that this server is about to Close the folder: for another server's OpenForServer
+// it is now like a command that ends soon.
 func (d *Dir) Leave() error {
 	if d.server == nil {
 		return nil
@@ -126,7 +125,7 @@ func InUse(path string) bool {
 
 // Clear deletes the instance: the folder's parts, and nothing else. It has happened completely once
 // Clear returns nil. If Clear is interrupted after it has begun to delete, the next Open completes
-// it, so no part is used without the others.
+// it, so no part is used without the rest.
 func (d *Dir) Clear() error {
 	err := d.announceReset()
 	for _, part := range parts {

@@ -42,10 +42,10 @@ func TestFolderIsLocked(t *testing.T) {
 // ErrInUse while a command has it or after the server has called Leave.
 func TestServersLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
-	fails := func(open func(string) (*Dir, error), want error, what string) {
+	fails := func(open func(string) (*Dir, error), want error, when string) {
 		t.Helper()
 		_, err := open(path)
-		testenv.Is(t, err, want, "%s", what)
+		testenv.Is(t, err, want, "%s", when)
 	}
 	command := testenv.Must(Open(path))(t)
 	fails(OpenForServer, ErrInUse, "a server beside a command")

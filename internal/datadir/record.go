@@ -11,14 +11,14 @@ import (
 	"sluice/internal/vfs"
 )
 
-// What recordFile says: one of these words, and the vfs.Identity of the database's file. A copy of
-// the folder has the same record and another file.
+// The content of recordFile: one of these words, and the vfs.Identity of the database's file. A
+// copy of the folder has the same record and another file.
 const (
 	recordedWhole   = "whole"
 	recordedDamaged = "damaged"
 )
 
-// Trust says what is known about the database's file from earlier processes.
+// Trust is the state of the database's file as earlier processes recorded it.
 type Trust int
 
 const (
@@ -32,14 +32,14 @@ const (
 	Damaged
 )
 
-// Trust returns what is recorded about the database's file, which must exist.
+// Trust returns the recorded state of the database's file, which must exist.
 func (d *Dir) Trust() (Trust, error) { return TrustOf(d.path) }
 
 // TrustOf is Trust for the folder at path, which need not be locked.
 func TrustOf(path string) (Trust, error) {
 	text, err := os.ReadFile(filepath.Join(path, recordFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Unknown, fmt.Errorf("cannot read what is known about the database: %w", err)
+		return Unknown, fmt.Errorf("cannot read the record about the database: %w", err)
 	}
 	word, recorded, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), " ")
 	if word == recordedDamaged {
@@ -55,12 +55,12 @@ func TrustOf(path string) (Trust, error) {
 	return Unknown, nil
 }
 
-// RecordWhole records durably that the database's file is whole, or that what is known to be wrong
-// with it is recorded in it.
+// RecordWhole records durably that the database's file is whole, or itself records its known
+// damage.
 func (d *Dir) RecordWhole() error { return d.record(recordedWhole) }
 
-// RecordDamaged records durably that the database is damaged. It is known of what replaces the
-// database, too, until RecordWhole.
+// RecordDamaged records durably that the database is damaged. The record holds for a file that
+// replaces the database, too, until RecordWhole.
 func (d *Dir) RecordDamaged() error { return d.record(recordedDamaged) }
 
 // record replaces recordFile. If it is interrupted, the old record is there or the new one.

@@ -8,10 +8,10 @@ import (
 	"sluice/internal/testenv"
 )
 
-// trusts checks what is known about a folder's database.
-func trusts(t *testing.T, d *Dir, want Trust, what string) {
+// trusts checks the recorded state of a folder's database.
+func trusts(t *testing.T, d *Dir, want Trust, name string) {
 	t.Helper()
-	testenv.Equal(t, testenv.Must(d.Trust())(t), want, "%s", what)
+	testenv.Equal(t, testenv.Must(d.Trust())(t), want, "%s", name)
 }
 
 // replace replaces a file by one with the same content, as a copy does.
@@ -22,8 +22,8 @@ func replace(t *testing.T, name string) {
 	testenv.OK(t, os.Rename(name+".copy", name))
 }
 
-// TestTrust checks that a database is trusted once it was recorded, also after it was written and
-// its folder renamed, and that a copy of it is not; what is damaged is not forgotten with the file.
+// TestTrust checks that a database is trusted once it was recorded, even after it was written and
+// its folder renamed, and that a copy of it is not; damage is not forgotten with the file.
 func TestTrust(t *testing.T) {
 	parent := t.TempDir()
 	path := filepath.Join(parent, "data")
@@ -50,13 +50,13 @@ func TestTrust(t *testing.T) {
 	testenv.OK(t, d.RecordDamaged())
 	trusts(t, d, Damaged, "a damaged database")
 	replace(t, d.Path(Database))
-	trusts(t, d, Damaged, "what has replaced a damaged database")
+	trusts(t, d, Damaged, "a file that has replaced a damaged database")
 	testenv.OK(t, d.RecordWhole())
 	trusts(t, d, Whole, "a database that is recorded as whole after that")
 }
 
 // TestRecordIsInterrupted checks that a record that is interrupted leaves the one before, and that
-// what cannot be understood is no record.
+// a file that cannot be parsed is no record.
 func TestRecordIsInterrupted(t *testing.T) {
 	d := mustOpen(t, filepath.Join(t.TempDir(), "data"))
 	testenv.Must(d.CreateDatabase())(t)

@@ -2,8 +2,9 @@
 // system's temporary folder, and the database in memory where the system has a file system for
 // that.
 //
-// Each folder has a lock, which its process holds until the folder is removed. What a process that
-// was killed has left behind is therefore known by its lock, which is free, and Create removes it.
+// Each folder has a lock, which its process holds until the folder is removed. A folder that a
+// killed process has left behind is therefore known by its lock, which is free, and Create removes
+// it.
 package ephemeral
 
 import (
@@ -45,9 +46,9 @@ type locked struct {
 	lock *vfs.Lock
 }
 
-// Create removes what earlier processes of this user have left behind, and creates new folders. It
-// returns the folders' names that it removed, also with an error. Folders in use are not touched.
-// The caller must Remove the new folders when nothing in them is open any more.
+// Create removes folders that earlier processes of this user have left behind, and creates new
+// ones. It returns the folders' names that it removed, also with an error. Folders in use are not
+// touched. The caller must Remove the new folders when nothing in them is open any more.
 func Create() (f *Folders, removed []string, err error) {
 	parents := []string{os.TempDir()}
 	if runtime.GOOS == "linux" {
@@ -68,7 +69,7 @@ func create(parents []string, inMemory bool) (f *Folders, removed []string, err 
 		swept, err := sweep(parent)
 		removed = append(removed, swept...)
 		if err != nil {
-			return nil, removed, fmt.Errorf("cannot remove what an earlier instance left behind: %w", err)
+			return nil, removed, fmt.Errorf("cannot remove an earlier instance's folder: %w", err)
 		}
 	}
 	f = &Folders{}
@@ -115,8 +116,8 @@ func (f *Folders) Remove() error {
 }
 
 // sweep removes the folders in parent that are not in use, and returns their names. It does not
-// touch what others own, or could have put there, and finds nothing in a parent that this user may
-// not list.
+// touch folders that other users own, or could have put there, and finds nothing in a parent that
+// this user may not list.
 func sweep(parent string) (removed []string, err error) {
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -150,8 +151,8 @@ func sweep(parent string) (removed []string, err error) {
 
 // remove removes the folder and reports whether it is gone. It is not if another process locked it
 // again once the lock was removed: then it is that one's to use or to remove. The lock is removed
-// last, so that what is left after an interruption is removed by the next sweep, and is held until
-// then, except on Windows, where a file that is open cannot be removed.
+// last, so that the next sweep removes the rest after an interruption, and is held until then,
+// except on Windows, where a file that is open cannot be removed.
 func (l locked) remove() (gone bool, err error) {
 	if err := os.RemoveAll(filepath.Join(l.path, content)); err != nil {
 		return false, errors.Join(err, l.lock.Close())

@@ -44,8 +44,8 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// TestFoldersAreRemoved checks that Remove leaves nothing, and that Create removes what a process
-// has left that ended without Remove, and nothing else.
+// TestFoldersAreRemoved checks that Remove leaves nothing, and that Create removes the folders of a
+// process that ended without Remove, and nothing else.
 func TestFoldersAreRemoved(t *testing.T) {
 	temporary, memory := t.TempDir(), t.TempDir()
 	living, removed := mustCreate(t, temporary, memory, true)

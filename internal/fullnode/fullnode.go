@@ -1,8 +1,8 @@
 // Package fullnode runs a fullnode of the payment chain for tests. It is a Node.js process
 // (e2e/client/fullnode) that decodes and verifies each submitted transaction with the chain's own
 // npm package, keeps accounts and the contract's payment channels, executes each transaction once,
-// simulates, and serves what package chain and the public client use of the REST API. The public
-// client's transactions open, extend and end channels too.
+// simulates, and serves the part of the REST API that package chain and the public client use. The
+// public client's transactions open, extend and end channels too.
 //
 // It differs from a real fullnode where a test commands it to: it loses, delays and falsifies
 // responses, drops transactions or executes them with failure, changes their order, forgets them,
@@ -48,7 +48,7 @@ func (o Options) MarshalJSON() ([]byte, error) {
 }
 
 // Rule is one of the contract's rules that the public client does not document. The zero value is
-// what we assume.
+// the rule that we assume.
 type Rule struct {
 	// SingleAmounts means that the amount of each micropayment is paid in addition to the earlier
 	// ones. Otherwise amounts are cumulative.
@@ -232,18 +232,17 @@ func (n *Node) Beside() *Node {
 }
 
 // Kill lets the node close all connections, and each further one until Restart, and lose the
-// transactions that were submitted to it and are pending. What was executed remains.
+// transactions that were submitted to it and are pending. Executed transactions remain.
 func (n *Node) Kill() {
 	n.tb.Helper()
 	n.process.changed.Store(true)
 	n.do("kill", nil, nil)
 }
 
-// Restart ends what Kill has begun.
+// Restart ends the effect of Kill.
 func (n *Node) Restart() { n.tb.Helper(); n.do("restart", nil, nil) }
 
-// Reset replaces everything that the node and those beside it know by what they know after Start
-// with these options.
+// Reset sets the node and those beside it to their state after Start with these options.
 func (n *Node) Reset(opt Options) { n.tb.Helper(); n.do("reset", opt, nil) }
 
 // Open opens a channel, or replaces its state.
@@ -285,8 +284,8 @@ func (n *Node) SetGas(address string, units uint64) {
 	n.do("gas", map[string]string{"address": address, "units": strconv.FormatUint(units, 10)}, nil)
 }
 
-// GasLeft returns what SetGas has set, less what the account has paid for since. Without SetGas it
-// ends the test.
+// GasLeft returns the amount that SetGas has set, less the account's payments since. Without SetGas
+// it ends the test.
 func (n *Node) GasLeft(address string) (units uint64) {
 	n.tb.Helper()
 	var text string
@@ -305,7 +304,7 @@ func (n *Node) SetCosts(minGas, execution uint64) {
 	n.do("costs", map[string]string{"minGas": strconv.FormatUint(minGas, 10), "execution": strconv.FormatUint(execution, 10)}, nil)
 }
 
-// GasPrices are the estimates of what a unit of gas costs.
+// GasPrices are the estimates of a unit of gas's price.
 type GasPrices struct {
 	Lowest  uint64 `json:"lowest"`
 	Usual   uint64 `json:"usual"`
@@ -316,8 +315,8 @@ type GasPrices struct {
 // at any price from 100.
 func (n *Node) SetGasPrices(p GasPrices) { n.tb.Helper(); n.do("gasPrices", p, nil) }
 
-// RotateKey replaces an account's authentication key, which at first is its address, by another
-// one: the address that the new keys would have.
+// RotateKey replaces an account's authentication key, which at first is its address, by the address
+// that the new keys would have.
 func (n *Node) RotateKey(address, authenticationKey string) {
 	n.tb.Helper()
 	n.do("key", map[string]string{"address": address, "key": authenticationKey}, nil)

@@ -101,7 +101,7 @@ func ask(t *testing.T, method, url, body string) (status int, a answer) {
 	return response.StatusCode, a
 }
 
-// TestRecordedSubmissions submits what the public client submitted. Each is refused if any byte of
+// TestRecordedSubmissions submits the public client's submissions. Each is refused if any byte of
 // it is changed (each byte is changed in one of them at least), and is then executed, and not
 // again.
 func TestRecordedSubmissions(t *testing.T) {

@@ -50,9 +50,8 @@ func accounts(t *testing.T, seed byte) []account {
 	}
 }
 
-// TestSimulationsOfThePublicPackage compares what Micropayment.Simulation returns with what the
-// chain's npm package does: payments in every form, from accounts of every scheme, to accounts of
-// every scheme with one key.
+// TestSimulationsOfThePublicPackage compares Micropayment.Simulation with the chain's npm package:
+// payments in every form, from accounts of every scheme, to accounts of every scheme with one key.
 func TestSimulationsOfThePublicPackage(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	type simulation struct {

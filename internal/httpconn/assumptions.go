@@ -33,7 +33,7 @@ var assumptions = []assumption{
 	},
 	{
 		text: "after the whole body, Flush leaves nothing to write",
-		need: "Release follows it, and its success says that all of the response was sent",
+		need: "Release follows it, and its success means that all of the response was sent",
 		hold: flushIsComplete,
 	},
 	{
@@ -47,7 +47,7 @@ var assumptions = []assumption{
 		hold: backgroundReadIsEnded,
 	},
 	{
-		text: "what a handler inserts and holds reaches the client in one response, and the next request is served",
+		text: "bytes that a handler inserts and holds reach the client in one response, and the next request is served",
 		need: "the other assumptions are for that",
 		hold: responsesAreWhole,
 	},
@@ -57,7 +57,7 @@ var assumptions = []assumption{
 type assumption struct {
 	text string
 	need string               // why it must
-	hold func(p *probe) error // returns what it does instead, or nil
+	hold func(p *probe) error // returns an error with its other behaviour, or nil
 }
 
 // probeTimeout bounds the check, which takes about a millisecond if the assumptions hold.
@@ -159,7 +159,7 @@ func oneByteIsBackground(p *probe) error {
 		p.awaitReads(r, 1)
 	}, "POST / HTTP/1.1\r\nHost: probe\r\nContent-Length: 4\r\n\r\nbody")
 	if all.until(endsBody).asksForOneByte() > 0 || all.asksForOneByte() > 1 {
-		return errors.New("others do so as well")
+		return errors.New("other reads do so as well")
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func TestBackgroundReadIsEnded(t *testing.T) {
 	}
 }
 
-// TestBackgroundReadBegins checks that a read of one byte returns what arrives, and the
+// TestBackgroundReadBegins checks that a read of one byte returns a byte that arrives, and the
 // connection's end.
 func TestBackgroundReadBegins(t *testing.T) {
 	conn, client := pair(t)

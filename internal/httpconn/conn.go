@@ -45,7 +45,7 @@ func (conn *Conn) SetDeadline(t time.Time) error {
 
 func newConn(t Transport) *Conn { return &Conn{joined: joined{timed: newTimed(t)}} }
 
-// attach makes server provide its Conns to FromContext, after what its ConnContext does already.
+// attach makes server provide its Conns to FromContext, after its present ConnContext.
 func attach(server *http.Server) {
 	before := server.ConnContext
 	server.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {

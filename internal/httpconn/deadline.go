@@ -108,8 +108,8 @@ type Transport interface {
 	CloseWrite() error
 }
 
-// timed is a connection with deadlines that cost little to change. Its methods promise what
-// net.TCPConn's do.
+// timed is a connection with deadlines that cost little to change. Its methods make the same
+// promises as net.TCPConn's.
 type timed struct {
 	Transport
 	reading, writing deadline
@@ -165,7 +165,7 @@ func (c *timed) writeBuffers(buffers net.Buffers) (n int64, err error) {
 
 // ReadFrom writes all of src.
 func (c *timed) ReadFrom(src io.Reader) (n int64, err error) {
-	// It could not begin again: what it had read from src would be lost.
+	// It could not begin again: bytes that it had read from src would be lost.
 	if err := c.writing.begin(true, c.Transport.SetWriteDeadline); err != nil {
 		return 0, err
 	}

@@ -28,14 +28,14 @@ func TestDeadlineOfTheRuntime(t *testing.T) {
 		t.Helper()
 		testenv.Check(t, d.begin(exact, arm))
 	}
-	expect := func(what string, want ...time.Time) {
+	expect := func(when string, want ...time.Time) {
 		t.Helper()
 		same := len(armed) == len(want)
 		for i := range min(len(armed), len(want)) {
 			same = same && armed[i].Equal(want[i])
 		}
 		if !same {
-			t.Errorf("%s: the runtime has the deadlines %v, want %v", what, armed, want)
+			t.Errorf("%s: the runtime has the deadlines %v, want %v", when, armed, want)
 		}
 		armed = nil
 	}
@@ -126,7 +126,7 @@ func TestChangesOfDeadlines(t *testing.T) {
 	}
 }
 
-// TestReadContinuesAfterItsTimer reads what arrives after the timer has fired too early.
+// TestReadContinuesAfterItsTimer reads bytes that arrive after the timer has fired too early.
 func TestReadContinuesAfterItsTimer(t *testing.T) {
 	conn, client := pair(t)
 	testenv.OK(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))

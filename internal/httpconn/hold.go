@@ -26,13 +26,13 @@ type joined struct {
 	failed error          // of the write that lost held bytes
 }
 
-// Hold makes Write keep what it is passed, until Release or until it is too much, so that it
-// becomes one write to the kernel. net/http would write a response's header and most of its body
-// first, and then the rest. Hold, Release, Write and ReadFrom must not be called concurrently.
+// Hold makes Write keep its bytes, until Release or until they are too many, so that they become
+// one write to the kernel. net/http would write a response's header and most of its body first, and
+// then the rest. Hold, Release, Write and ReadFrom must not be called concurrently.
 func (conn *joined) Hold() { conn.holds = true }
 
-// Release writes what is held, and ends Hold. After an error every further write fails, because the
-// bytes that it would follow were lost.
+// Release writes the held bytes, and ends Hold. After an error every further write fails, because
+// the bytes that it would follow were lost.
 func (conn *joined) Release() error {
 	conn.holds = false
 	_, err := conn.writeHeld(nil)
@@ -80,7 +80,7 @@ func (conn *joined) writeHead(p []byte) (int, error) {
 	return line + n, err
 }
 
-// ReadFrom writes what is held and then all of src, without copying it if it is a file, or a
+// ReadFrom writes the held bytes and then all of src, without copying it if it is a file, or a
 // Positioned in an io.LimitedReader.
 func (conn *joined) ReadFrom(src io.Reader) (int64, error) {
 	if limited, isLimited := src.(*io.LimitedReader); isLimited {
@@ -97,8 +97,8 @@ func (conn *joined) ReadFrom(src io.Reader) (int64, error) {
 	return conn.copyFrom(src)
 }
 
-// sendFile writes what is held and n bytes of a file. It returns how many of these were written,
-// and errors.ErrUnsupported if the file cannot be sent, but must be read.
+// sendFile writes the held bytes and n bytes of a file. It returns how many of the file's were
+// written, and errors.ErrUnsupported if the file cannot be sent, but must be read.
 func (conn *joined) sendFile(src Positioned, n int64) (int64, error) {
 	if conn.failed != nil {
 		return 0, conn.failed
@@ -130,7 +130,7 @@ func (conn *joined) sendFile(src Positioned, n int64) (int64, error) {
 	return sent, err
 }
 
-// copyFrom writes what is held and then all of src, as the Transport can.
+// copyFrom writes the held bytes and then all of src, as the Transport can.
 func (conn *joined) copyFrom(src io.Reader) (int64, error) {
 	if _, err := conn.writeHeld(nil); err != nil {
 		return 0, err
@@ -140,8 +140,8 @@ func (conn *joined) copyFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// writeHeld writes what is held and then p, by one system call. It returns how many bytes of p were
-// written.
+// writeHeld writes the held bytes and then p, by one system call. It returns how many bytes of p
+// were written.
 func (conn *joined) writeHeld(p []byte) (int, error) {
 	if conn.failed != nil {
 		return 0, conn.failed
@@ -165,7 +165,8 @@ func (conn *joined) writeHeld(p []byte) (int, error) {
 	return int(max(0, n-int64(len(held)))), err
 }
 
-// maxCopied is a write's size up to which copying it is faster than to write it with another one.
+// maxCopied is a write's size up to which copying it is faster than writing two buffers by one
+// call.
 const maxCopied = 4 << 10
 
 // writeBoth writes a, which may have memory after it that is not used, and then b. It returns how

@@ -94,8 +94,8 @@ func mustSendFile(t *testing.T, conn *Conn, path string, content []byte) {
 	testenv.OK(t, f.Close())
 }
 
-// TestHeldBytesAreLostOnce checks that a held write's error is returned, that Sent is exactly what
-// the client receives, and that nothing follows lost bytes.
+// TestHeldBytesAreLostOnce checks that a held write's error is returned, that Sent is exactly the
+// number of bytes that the client receives, and that nothing follows lost bytes.
 func TestHeldBytesAreLostOnce(t *testing.T) {
 	late := time.Unix(1, 0)
 	for name, fail := range map[string]func(*testing.T, *Conn) error{

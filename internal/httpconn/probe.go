@@ -96,7 +96,7 @@ func (c calls) asksForOneByte() (n int) {
 	return n
 }
 
-// output returns what the calls have written.
+// output returns the bytes that the calls have written.
 func (c calls) output() []byte {
 	var all []byte
 	for _, one := range c {
@@ -107,7 +107,7 @@ func (c calls) output() []byte {
 
 func (p *probe) add(c call) { p.change(func() { p.calls = append(p.calls, c) }) }
 
-// change calls f under the lock, and wakes what awaits it.
+// change calls f under the lock, and wakes goroutines that await it.
 func (p *probe) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,7 @@ func (p *probe) await(ctx context.Context, is func() bool) {
 	}
 }
 
-// watch serves requests, and returns the responses and what net/http has called.
+// watch serves requests, and returns the responses and net/http's calls.
 func (p *probe) watch(h http.HandlerFunc, requests ...string) ([]*http.Response, calls, error) {
 	responses, _, err := p.converse(h, func(t Transport) net.Conn { return watched{t, p} }, requests)
 	p.mu.Lock()
@@ -155,8 +155,8 @@ func (p *probe) watch(h http.HandlerFunc, requests ...string) ([]*http.Response,
 	return responses, p.calls, err
 }
 
-// converse serves requests over what around returns for a pipe's end, one after the other. It
-// returns the responses, and what the client has received.
+// converse serves requests over the connection that around returns for a pipe's end, one after the
+// other. It returns the responses, and the bytes that the client has received.
 func (p *probe) converse(h http.HandlerFunc, around func(Transport) net.Conn, requests []string) (responses []*http.Response, received []byte, err error) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()

@@ -232,7 +232,7 @@ func TestAdopt(t *testing.T) {
 	if conn, log := adopt((*http.Server).Serve); conn == nil || log != "" {
 		t.Errorf("with net/http: connection %v, log %q", conn, log)
 	}
-	for _, release := range releases[:5] { // the others would wait for the probe's timeout
+	for _, release := range releases[:5] { // the rest would wait for the probe's timeout
 		conn, log := adopt(release.change.serve)
 		if conn != nil || strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=WARN") {
 			t.Errorf("%s: connection %v, log %q", release.name, conn, log)
@@ -240,7 +240,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck shows what the check adds to the server's start.
+// BenchmarkCheck shows the time that the check adds to the server's start.
 func BenchmarkCheck(b *testing.B) {
 	for b.Loop() {
 		testenv.OK(b, check((*http.Server).Serve))

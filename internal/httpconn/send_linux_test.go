@@ -13,7 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// part is a Positioned: the rest of a file, or of a part of it. It counts what is read from it.
+// part is a Positioned: the rest of a file, or of a part of it. It counts the bytes that are read
+// from it.
 type part struct {
 	*io.SectionReader
 	raw  syscall.RawConn
@@ -61,7 +62,7 @@ func numbered(n int) []byte {
 	return all
 }
 
-// receive returns what a client receives until the end.
+// receive returns the bytes that a client receives until the end.
 func receive(t *testing.T, client io.Reader) <-chan []byte {
 	received := make(chan []byte, 1)
 	go func() {
@@ -81,8 +82,8 @@ func same(t *testing.T, got, want []byte) {
 }
 
 // TestSharedFileIsSent sends parts of one file over several connections at once, each with a held
-// head. Nothing is read into the process, no connection disturbs another one, and the file's
-// position remains.
+// head. Nothing is read into the process, no connection disturbs another, and the file's position
+// remains.
 func TestSharedFileIsSent(t *testing.T) {
 	content := numbered(5 << 20)
 	f := newFile(t, content)
@@ -130,8 +131,8 @@ func TestFileThatEndsIsSentAsFarAsItGoes(t *testing.T) {
 	same(t, <-received, content[1000:])
 }
 
-// TestSlowReceiverOfAFile sends a file to a client that does not read. The deadline ends that, also
-// one that was set while it went on, and what was sent is counted.
+// TestSlowReceiverOfAFile sends a file to a client that does not read. The deadline ends that, even
+// one that was set while it went on, and the bytes that were sent are counted.
 func TestSlowReceiverOfAFile(t *testing.T) {
 	conn, client := pair(t)
 	content := numbered(64 << 20)
@@ -173,7 +174,7 @@ func TestHeadThatIsLostBeforeAFile(t *testing.T) {
 	conn.Hold()
 	mustWrite(t, conn, []byte("head"))
 	testenv.OK(t, conn.SetWriteDeadline(time.Unix(1, 0)))
-	for range 2 { // later the deadline is another one, and the head is lost nevertheless
+	for range 2 { // later the deadline is another, and the head is lost nevertheless
 		n, err := conn.ReadFrom(&io.LimitedReader{R: p, N: 1000})
 		testenv.Is(t, err, os.ErrDeadlineExceeded, "ReadFrom")
 		testenv.Equal(t, n+conn.Sent(), 0, "bytes that were sent")
@@ -181,8 +182,8 @@ func TestHeadThatIsLostBeforeAFile(t *testing.T) {
 	}
 }
 
-// TestFileThatCannotBeSentIsRead sends what sendfile refuses, what has no file, and a file over
-// what is no socket.
+// TestFileThatCannotBeSentIsRead sends a source that sendfile refuses, one that has no file, and a
+// file over a connection that is no socket.
 func TestFileThatCannotBeSentIsRead(t *testing.T) {
 	content := numbered(100_000)
 	for name, spoil := range map[string]func(*part, *Conn){

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestTicks checks that what waits concurrently has the same channel, that each is closed at most
-// one period later, and that the timer does not run while nothing waits.
+// TestTicks checks that concurrent waits have the same channel, that each is closed at most one
+// period later, and that the timer does not run while nothing waits.
 func TestTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const period = time.Second

@@ -183,7 +183,7 @@ func (c *Conn) write(b []byte) error {
 	return nil
 }
 
-// extend sets the deadline of what is sent or received next.
+// extend sets the deadline of the next send or receive.
 func (c *Conn) extend() error { return c.conn.SetDeadline(time.Now().Add(c.target.timeout)) }
 
 // receive receives a body, and returns its length, and the body if it is kept.

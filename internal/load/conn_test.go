@@ -47,7 +47,7 @@ func get(ctx context.Context, c *Conn, path string) error {
 }
 
 // TestConnReceivesResponses sends requests with all kinds of responses over one connection, so that
-// what is left of one would be taken for the next.
+// one's rest would be taken for the next.
 func TestConnReceivesResponses(t *testing.T) {
 	url, connections := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// noise returns what contents consist of. It cannot be compressed.
+// noise returns the bytes from which contents are made. They cannot be compressed.
 var noise = sync.OnceValue(makeNoise)
 
 // noiseSize is noise's length. It is a prime, so contents that begin at a small number's multiples

@@ -26,8 +26,8 @@ var (
 	errUnexpected = errors.New("the response has another status or length than expected")
 )
 
-// codeOf returns an error's code: the response's code, its status if it has no code, or what
-// happened to the connection.
+// codeOf returns an error's code: the response's code, its status if it has no code, or the
+// connection's failure.
 func codeOf(err error) string {
 	if response, ok := errors.AsType[*client.Error](err); ok {
 		return cmp.Or(string(response.Code), strconv.Itoa(response.Status))

@@ -15,7 +15,7 @@ type Worker interface {
 	Do(ctx context.Context, n int64) (bytes int64, err error)
 }
 
-// Plan says how many operations are sent, and when. It ends after Count operations or after
+// Plan sets how many operations are sent, and when. It ends after Count operations or after
 // Duration, whichever is first; 0 is no limit. No operation begins after the end, and those in
 // progress are completed.
 type Plan struct {
@@ -23,10 +23,10 @@ type Plan struct {
 	Count    int64
 
 	// Rate is the number of operations that are due each second, in an open loop: operation n is
-	// due n/Rate seconds after the start, whether others have ended or not, and its latency counts
-	// from then. Thus a server that stalls delays all operations that were due meanwhile, and not
-	// only one for each connection. 0 is a closed loop: each connection sends an operation when its
-	// last one has ended.
+	// due n/Rate seconds after the start, whether or not earlier ones have ended, and its latency
+	// counts from then. Thus a server that stalls delays all operations that were due meanwhile,
+	// and not only one for each connection. 0 is a closed loop: each connection sends an operation
+	// when its last one has ended.
 	Rate float64
 
 	// sleep replaces the system's precise sleep in tests.
@@ -38,8 +38,8 @@ const endTime = 2 * time.Second
 
 // Run sends operations by all workers concurrently and records them. kindOf returns operation n's
 // kind. Run returns the time from the start until the last operation ends. If ctx is cancelled, the
-// operations in progress have endTime to end, so that what they store can be removed afterwards;
-// what takes longer is not recorded.
+// operations in progress have endTime to end, so that their blobs can be removed afterwards;
+// operations that take longer are not recorded.
 func (p *Plan) Run(ctx context.Context, workers []Worker, kindOf func(n int64) Kind, r *Recorder) time.Duration {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

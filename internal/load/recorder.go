@@ -34,7 +34,7 @@ const (
 	significantDigits = 3
 )
 
-// tally is what was recorded of one kind.
+// tally is the record of one kind.
 type tally struct {
 	mu      sync.Mutex
 	latency *hdrhistogram.Histogram // in nanoseconds; nil until the first record
@@ -89,7 +89,7 @@ func (t *tally) addLatency(latency time.Duration) {
 	_ = t.latency.RecordValue(int64(min(max(latency, lowestLatency), highestLatency)))
 }
 
-// Summary is what was recorded of one kind of operations, or of all.
+// Summary is the record of one kind of operations, or of all.
 type Summary struct {
 	Done   int64            // operations that have ended, in success or failure
 	Bytes  int64            // in the contents that they transferred
@@ -109,8 +109,8 @@ func (s *Summary) Failed() (n int64) {
 }
 
 // Quantile returns the latency that a share q of all operations, from 0 to 1, did not exceed.
-// Operations that were not sent count with the time that they waited, which is less than what they
-// would have taken.
+// Operations that were not sent count with the time that they waited, which is less than they would
+// have taken.
 func (s *Summary) Quantile(q float64) time.Duration {
 	return time.Duration(s.latency.ValueAtQuantile(q * 100))
 }
@@ -124,7 +124,7 @@ func (s *Summary) Max() time.Duration { return time.Duration(s.latency.Max()) }
 // Mean returns the mean latency.
 func (s *Summary) Mean() time.Duration { return time.Duration(s.latency.Mean()) }
 
-// Summaries returns what was recorded for each kind with an operation.
+// Summaries returns the record of each kind with an operation.
 func (r *Recorder) Summaries() map[Kind]*Summary {
 	all := map[Kind]*Summary{}
 	for k := range kinds {
@@ -144,7 +144,7 @@ func (t *tally) summary() *Summary {
 	return &Summary{Done: t.done, Bytes: t.bytes, Unsent: t.unsent, Errors: maps.Clone(t.errors), First: t.first, latency: t.latency.Clone()}
 }
 
-// Total returns the sum of what was recorded.
+// Total returns the sum of all records.
 func (r *Recorder) Total() *Summary {
 	total := &Summary{Errors: map[string]int64{}, latency: hdrhistogram.New(int64(lowestLatency), int64(highestLatency), significantDigits)}
 	for k := range kinds {

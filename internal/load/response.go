@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// head is what matters in a response's status line and header.
+// head has the fields of a response's status line and header that matter here.
 type head struct {
 	status  int
 	length  int64 // the body's, or a value below
@@ -82,7 +82,7 @@ func readOneHead(r *bufio.Reader) (head, error) {
 	return h, fmt.Errorf("%w: the header has more than %d lines", errMalformed, maxHeaderLines)
 }
 
-// field takes what matters from a header line.
+// field parses a header line, and keeps its value if it matters.
 func (h *head) field(line []byte) error {
 	name, value, ok := bytes.Cut(line, []byte(":"))
 	if !ok || len(name) == 0 {

@@ -28,7 +28,7 @@ type slot struct {
 	current atomic.Pointer[counted]
 }
 
-// counted is a session and what is left of it.
+// counted is a session with its chunksets left.
 type counted struct {
 	path string // for the request that uses it
 	left atomic.Int64
@@ -44,7 +44,7 @@ func newPool(ctx context.Context, c *client.Client, ids []string, n int) *pool {
 	if len(ids) > 0 {
 		p.slots, p.stop = make([]slot, len(ids)), func() {}
 		for i, id := range ids {
-			p.slots[i].current.Store(newCounted(id, math.MaxInt64)) // the service knows what is left
+			p.slots[i].current.Store(newCounted(id, math.MaxInt64)) // the service counts
 		}
 		return p
 	}

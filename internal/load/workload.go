@@ -72,7 +72,7 @@ func New(o Options) *Workload {
 	return w
 }
 
-// Prefix returns what all names in the workload begin with. It ends in a slash.
+// Prefix returns the prefix of all names in the workload. It ends in a slash.
 func (w *Workload) Prefix() string { return w.prefix }
 
 // Kind returns the kind of operation n.
@@ -141,7 +141,7 @@ func each(ctx context.Context, concurrency int, n int64, progress func(done int6
 	return context.Cause(ctx)
 }
 
-// Left is what Clean could not remove.
+// Left counts the things that Clean could not remove.
 type Left struct {
 	Blobs    int64 // at most so many blobs below the prefix
 	Uploads  int   // open ones, which the service aborts after a day
@@ -149,7 +149,7 @@ type Left struct {
 }
 
 // Clean removes the workload's blobs and uploads. It calls progress with the number of blobs that
-// are removed. It returns what is left, with an error if that is more than sessions.
+// are removed. It returns what is Left, with an error if that is more than sessions.
 func (w *Workload) Clean(ctx context.Context, progress func(done int64)) (Left, error) {
 	var left Left
 	var removed atomic.Int64

@@ -8,8 +8,8 @@ import (
 )
 
 // lines writes the request log. If a record's values are texts and numbers, it writes the line
-// itself, in a third of slog's time and without an allocation. A slog handler writes all others, in
-// the same format.
+// itself, in a third of slog's time and without an allocation. A slog handler writes all other
+// records, in the same format.
 type lines struct {
 	slog.Handler // for the format, to out
 	format       Format

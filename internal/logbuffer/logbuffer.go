@@ -29,8 +29,8 @@ type Buffer struct {
 	timed bool // a flush follows within that time
 }
 
-// New returns a Buffer that writes to out what has waited for this time, such as Soon. The caller
-// must call Flush before the process ends.
+// New returns a Buffer that writes lines to out when they have waited for this time, such as Soon.
+// The caller must call Flush before the process ends.
 func New(out io.Writer, after time.Duration) *Buffer { return &Buffer{out: out, after: after} }
 
 // Write adds a line, which must be complete. It blocks only if more lines wait than may.

@@ -17,19 +17,19 @@ const (
 	// all.
 	maxSampled = 60
 	maxLines   = 3000
-	// sampleInterval is the time between two lines about what was not written.
+	// sampleInterval is the time between two lines about omitted lines.
 	sampleInterval = time.Minute
 	// maxSources is how many sources are distinguished in an interval.
 	maxSources = 1024
 )
 
-// Source is what causes lines: a group or a part of the process, by its name, or a network.
+// Source is a cause of lines: a group or one of the process's parts, by its name, or a network.
 type Source struct {
 	Name    string // "": Network
 	Network netip.Prefix
 }
 
-// others are all sources beyond maxSources.
+// others stands for all sources beyond maxSources.
 var others = Source{Name: "others"}
 
 // String returns the name, or the network. A network of one address is the address.
@@ -47,14 +47,14 @@ func (s Source) String() string {
 }
 
 // Sampler bounds how many lines a source can write into a log, 60 a minute, and all sources
-// together, 3,000 a minute. Then one line for each source says how many more there were. So whoever
-// can produce lines at no cost cannot fill a disk with them, from however many addresses. It
-// distinguishes 1,024 sources in a minute, and considers all others as one. It is safe for
-// concurrent use.
+// together, 3,000 a minute. Then one line for each source reports how many more there were. So
+// whoever can produce lines at no cost cannot fill a disk with them, from however many addresses.
+// It distinguishes 1,024 sources in a minute, and considers all further sources as one. It is safe
+// for concurrent use.
 type Sampler struct {
-	log   *slog.Logger
-	level slog.Level // for the lines about what was not written
-	what  string     // their message
+	log     *slog.Logger
+	level   slog.Level // for the lines about omitted lines
+	message string     // theirs
 
 	mu      sync.Mutex
 	sources map[Source]*tally // of this interval; empty: none has begun
@@ -71,7 +71,7 @@ type tally struct {
 // NewSampler returns a Sampler that writes to log, with this message, how many lines it did not
 // allow.
 func NewSampler(log *slog.Logger, level slog.Level, message string) *Sampler {
-	return &Sampler{log: log, level: level, what: message, sources: map[Source]*tally{}}
+	return &Sampler{log: log, level: level, message: message, sources: map[Source]*tally{}}
 }
 
 // Allow reports whether a line from the source must be written. If not, it counts the line with its
@@ -116,7 +116,7 @@ func (s *Sampler) Flush() {
 	s.mu.Unlock()
 	for from, t := range sources {
 		if t.omitted != nil {
-			s.log.LogAttrs(context.Background(), s.level, s.what, t.attrs(from)...)
+			s.log.LogAttrs(context.Background(), s.level, s.message, t.attrs(from)...)
 		}
 	}
 }

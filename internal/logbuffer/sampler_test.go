@@ -21,7 +21,7 @@ func network(a, b byte) Source {
 
 var omittedLines = regexp.MustCompile(`omitted=(\d+)`)
 
-// omitted returns how many lines were not written, as the log says.
+// omitted returns how many lines were not written, according to the log.
 func omitted(t *testing.T, log string) (sum int) {
 	t.Helper()
 	for _, m := range omittedLines.FindAllStringSubmatch(log, -1) {
@@ -30,8 +30,8 @@ func omitted(t *testing.T, log string) (sum int) {
 	return sum
 }
 
-// TestSampler checks how many lines are written from one source, and that one line says when each
-// interval ends how many were not, so that none is lost from the count.
+// TestSampler checks how many lines are written from one source, and that one line reports at each
+// interval's end how many were not, so that none is lost from the count.
 func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -75,8 +75,8 @@ func TestSampler(t *testing.T) {
 	})
 }
 
-// TestSamplerIsBounded checks how many sources take memory, and that all others together are
-// bounded too and counted.
+// TestSamplerIsBounded checks how many sources take memory, and that all further sources together
+// are bounded too and counted.
 func TestSamplerIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -98,7 +98,7 @@ func TestSamplerIsBounded(t *testing.T) {
 }
 
 // TestSamplerBoundsAllSources checks how many lines many sources together can write in a minute,
-// and that the others are counted.
+// and that the rest are counted.
 func TestSamplerBoundsAllSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -15,7 +15,7 @@ const (
 	historyLength   = int(time.Hour / historyInterval)
 )
 
-// Interval is what happened in some time.
+// Interval counts the events in some time.
 type Interval struct {
 	End                                  time.Time
 	Took                                 time.Duration
@@ -77,8 +77,8 @@ func (h *History) add(s counters) {
 	}
 }
 
-// Intervals returns what happened in each ten seconds within the last hour since Record was
-// started, the oldest first, and what happened after them until now.
+// Intervals returns an Interval for each ten seconds within the last hour since Record was started,
+// the oldest first, and one for the time after them until now.
 func (h *History) Intervals(now time.Time) []Interval {
 	h.mu.Lock()
 	samples := append(slices.Clone(h.samples), h.sample(now))
@@ -168,7 +168,7 @@ func labelOf(one *dto.Metric, name string) string {
 	return ""
 }
 
-// since returns what happened since earlier counters.
+// since returns the Interval since earlier counters.
 func (s counters) since(before counters) Interval {
 	i := Interval{
 		End:          s.at,

@@ -43,7 +43,7 @@ func NewSet() *Set {
 	return s
 }
 
-// Handler serves the metrics. If some cannot be collected, it serves the others and logs the error.
+// Handler serves the metrics. If some cannot be collected, it serves the rest and logs the error.
 func (s *Set) Handler(log *slog.Logger) http.Handler {
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelError),

@@ -98,7 +98,7 @@ func (q *sampled[T]) join() *sampling[T] {
 	return q.running
 }
 
-// run does not use a request's context, because others may wait for the result.
+// run does not use a request's context, because several requests may wait for the result.
 func (q *sampled[T]) run(r *sampling[T]) {
 	ctx, cancel := context.WithTimeout(context.Background(), sampleTimeout)
 	defer cancel()

@@ -84,7 +84,7 @@ func parseFault(block string) (fault, error) {
 // apply returns the file's text with the fault in it. The text must contain the lines to replace
 // exactly once.
 func (f fault) apply(text string) (string, error) {
-	// With a line break before the text the first line is found like the others.
+	// With a line break before the text the first line is found like any other.
 	text, old := "\n"+text, "\n"+f.old
 	at := strings.Index(text, old)
 	if at < 0 || strings.Contains(text[at+1:], old) {

@@ -18,11 +18,11 @@ import (
 	"strings"
 )
 
-// fingerprints tell whether a fault may have another result in another tree. Its result depends on
+// fingerprints show whether a fault may have another result in another tree. Its result depends on
 // the fault, on the files of its tests' packages, and on the product code that is linked into their
 // test binaries, or into the sluice binary if the tests build that. So after a commit only those
 // faults are planted again whose tests run code, or are tests, that the commit changed. A change of
-// the toolchain or of the modules changes all fingerprints.
+// toolchain or modules changes all fingerprints.
 //
 // A file belongs to the nearest package above it, so that scripts, pages and test data count. Files
 // above all packages, such as documents, do not.
@@ -35,7 +35,7 @@ type fingerprints struct {
 	builds map[string]bool     // folders with files that build the sluice binary
 }
 
-// builder is what a file contains that builds the sluice binary, and binaryPackage the binary's
+// builder is text in each file that builds the sluice binary, and binaryPackage is the binary's
 // package.
 const (
 	builder       = "testenv.BuildSluice("

@@ -1,7 +1,7 @@
 // Command mutants checks that the tests detect faults. It plants each fault of faults.txt and runs
 // the tests that the fault names: one of them must fail. It also mutates the operators in packages
 // with quick tests, and runs the package's tests on each mutation: one must fail, unless
-// survivors.txt says why none can. It does not change the tree.
+// survivors.txt has the reason why none can. It does not change the tree.
 //
 // make mutants runs it. CI does not, because it takes about an hour. The results of planted faults
 // can be kept in a file, so that a run that was interrupted goes on.
@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("run", "", "plant the faults whose name matches this regular expression, and mutate no packages")
 	shard := flags.String("shard", "", "plant one part of the faults, such as 2/4 for the second of four, and mutate no packages")
 	results := flags.String("results", "", "append the results of planted faults to this file, and do not plant again a fault that it has for the same code and tests")
-	summary := flags.Bool("summary", false, "plant and mutate nothing: merge the results files that are the arguments, and print what became of the faults in this tree")
+	summary := flags.Bool("summary", false, "plant and mutate nothing: merge the results files that are the arguments, and print each fault's result in this tree")
 	packages := flags.String("packages", "", "mutate these packages, folders separated by commas, and plant no faults")
 	limit := flags.Duration("timeout", 5*time.Minute, "the time that the tests of one planted fault may take without it; with it they may take ten times as long as that takes, and a minute")
 	workers := flags.Int("workers", 2, "how many faults are planted and how many mutations run at a time")

@@ -113,7 +113,7 @@ func TestDocumentCountsFaults(t *testing.T) {
 	root := testenv.Must(testenv.Root())(t)
 	list := testenv.Must(os.ReadFile(filepath.Join(root, "internal", "mutants", "faults.txt")))(t)
 	document := testenv.Must(os.ReadFile(filepath.Join(root, "docs", "reliability.md")))(t)
-	_, list, _ = bytes.Cut(list, []byte("\n\n")) // what precedes is about the file
+	_, list, _ = bytes.Cut(list, []byte("\n\n")) // the first paragraph is about the file
 	var want strings.Builder
 	row := func(group string, faults []fault) {
 		reasons := 0

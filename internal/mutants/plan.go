@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// plan says which faults are planted, and how.
+// plan selects the faults that are planted, and how.
 type plan struct {
 	root    string
 	only    string // a regular expression of their names
@@ -23,7 +23,7 @@ type plan struct {
 	out     io.Writer
 }
 
-// faults returns the faults of the plan, those with tests in the same packages one after another.
+// faults returns the plan's faults, those with tests in the same packages one after another.
 func (p plan) faults(prints *fingerprints) ([]planted, error) {
 	wanted, err := regexp.Compile(p.only)
 	if err != nil {
@@ -48,7 +48,7 @@ func (p plan) faults(prints *fingerprints) ([]planted, error) {
 	return part(faults, p.shard)
 }
 
-// part returns a part of the faults, such as 2/4 for the second of four.
+// part returns a part of all faults, such as 2/4 for the second of four.
 func part(faults []planted, shard string) ([]planted, error) {
 	if shard == "" {
 		return faults, nil
@@ -80,8 +80,8 @@ func (p plan) plantAll(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// A worker plants all faults of a group, because tests of one package may disturb each other.
-	// The longest group begins first.
+	// A worker plants a group's faults, because tests of one package may disturb each other. The
+	// longest group begins first.
 	slices.SortStableFunc(groups, func(a, b []planted) int { return cmp.Compare(len(b), len(a)) })
 	err = inParallel(p.workers, len(groups), func(i int) error { return p.plantGroup(ctx, groups[i], prints, j) })
 	if err != nil {
@@ -91,7 +91,7 @@ func (p plan) plantAll(ctx context.Context) (err error) {
 }
 
 // pending returns the faults that have no fresh result, in groups with the same packages. It prints
-// the results of the others.
+// the other faults' results.
 func (p plan) pending(faults []planted, j *journal) (groups [][]planted, err error) {
 	for _, f := range faults {
 		if r, ok := j.fresh(f); ok {

@@ -24,13 +24,13 @@ type planter struct {
 	baselines map[string]baseline // by pattern
 }
 
-// baseline is what tests do without a fault.
+// baseline is the tests' result without a fault.
 type baseline struct {
 	took   []time.Duration // by package
 	broken string          // why they prove nothing; empty: all of them pass
 }
 
-// Variables of tests. What tests need, see package testenv, is required without a fault and not
+// Variables of tests. The tests' needs, see package testenv, are required without a fault and not
 // required with it. So if a server is missing, then the baseline fails, or the fault survives, but
 // it does not look like a fault that was detected.
 const (
@@ -118,8 +118,8 @@ func (p *planter) buildFaulty(ctx context.Context, f fault, dir, overlay string)
 	return p.build(ctx, dir, overlay)
 }
 
-// build builds the test binaries of the packages into a folder. If one cannot be built, it returns
-// the reason.
+// build builds the packages' test binaries into a folder. If one cannot be built, it returns the
+// reason.
 func (p *planter) build(ctx context.Context, dir, overlay string) (binaries []binary, broken string, err error) {
 	for i, pkg := range p.packages {
 		b := binary{name: filepath.Join(dir, fmt.Sprintf("%d.test", i)), dir: filepath.Join(p.root, pkg)}
@@ -132,7 +132,7 @@ func (p *planter) build(ctx context.Context, dir, overlay string) (binaries []bi
 	return binaries, "", nil
 }
 
-// goRun runs the go command with an overlay. If the command fails, it returns what it printed.
+// goRun runs the go command with an overlay. If the command fails, it returns the output.
 func (p *planter) goRun(ctx context.Context, overlay string, args ...string) (failure string, err error) {
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = p.root
@@ -164,7 +164,7 @@ func arguments(pattern string) []string {
 	return args
 }
 
-// baseline returns what the tests that match a pattern do without a fault.
+// baseline returns the result without a fault for the tests that match a pattern.
 func (p *planter) baseline(ctx context.Context, pattern string) (baseline, error) {
 	if p.broken != "" {
 		return baseline{broken: p.broken}, nil
@@ -229,7 +229,7 @@ func failedTest(out string) string {
 	return name
 }
 
-// tail returns the end of what a command printed, without the tests that passed.
+// tail returns a command's last output, without the tests that passed.
 func tail(out []byte) string {
 	var kept []string
 	for line := range strings.SplitSeq(string(out), "\n") {

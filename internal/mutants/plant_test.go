@@ -177,7 +177,7 @@ func writeFile(t *testing.T, root, name, text string) {
 }
 
 // TestPlantAll plants a fault for each verdict. Only failures of tests that pass without the fault
-// count. A second run plants again only what has no verdict of the tests, or what has changed.
+// count. A second run plants again only faults that have no verdict by the tests, or have changed.
 func TestPlantAll(t *testing.T) {
 	t.Parallel()
 	p := newPlan(t)
@@ -206,7 +206,7 @@ func TestPlantAll(t *testing.T) {
 	}
 }
 
-// appendTorn appends what a process leaves that is killed while it writes a line.
+// appendTorn appends half a line, as a process leaves it that is killed while it writes.
 func appendTorn(t *testing.T, name string) {
 	t.Helper()
 	text := testenv.Must(os.ReadFile(name))(t)
@@ -266,7 +266,7 @@ i was not planted in this tree`
 	}
 }
 
-// TestShards checks that each fault is in exactly one of the shards.
+// TestShards checks that each fault is in exactly one shard.
 func TestShards(t *testing.T) {
 	var all []planted
 	for i := range 10 {
@@ -333,7 +333,7 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
-// results returns the lines of a results file, sorted, without hashes and times.
+// results returns a results file's lines, sorted, without hashes and times.
 func results(t *testing.T, name string) []string {
 	t.Helper()
 	text := testenv.Must(os.ReadFile(name))(t)

@@ -17,7 +17,7 @@ type planted struct {
 	hash string
 }
 
-// result is what became of a planted fault.
+// result is a planted fault's result.
 type result struct {
 	Fault   string  `json:"fault"`
 	Hash    string  `json:"hash"` // of all that the result depends on, see fingerprints
@@ -61,8 +61,8 @@ type journal struct {
 	past map[[2]string]result
 }
 
-// openJournal opens a results file, and creates it if it does not exist. What a process that was
-// killed wrote of its last line is removed. Without a name, results are only printed.
+// openJournal opens a results file, and creates it if it does not exist. An incomplete last line,
+// which a killed process wrote, is removed. Without a name, results are only printed.
 func openJournal(name string, out io.Writer) (*journal, error) {
 	j := &journal{out: out, past: map[[2]string]result{}}
 	if name == "" {
@@ -95,7 +95,7 @@ func (j *journal) parse(lines []byte) error {
 	return nil
 }
 
-// fresh returns the fault's result if its tests came to a verdict on what the hash stands for.
+// fresh returns the fault's result if its tests came to a verdict for its hash.
 func (j *journal) fresh(f planted) (result, bool) {
 	r, ok := j.past[[2]string{f.name, f.hash}]
 	return r, ok && r.Verdict != notBuilt && r.Verdict != unproven
@@ -139,7 +139,7 @@ func readJournal(names []string, out io.Writer) (*journal, error) {
 	return j, nil
 }
 
-// summarize prints a table of the faults' results. It returns an error that names those which are
+// summarize prints a table with the faults' results. It returns an error that names those which are
 // not as the list promises, or have no result of this tree.
 func (j *journal) summarize(faults []planted) error {
 	var errs []error
@@ -168,5 +168,5 @@ func (j *journal) summarize(faults []planted) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// excused is the column of the faults that survive for a reason that the list has.
+// excused is the column for faults that survive for a reason that the list has.
 const excused = "survives with a reason"

@@ -1,5 +1,4 @@
-// Package operand parses the operands of commands: what is stored on a server, and what is on this
-// machine.
+// Package operand parses the operands of commands: blobs on a server, and files on this machine.
 package operand
 
 import (
@@ -47,7 +46,7 @@ func ParseRemote(text string) (Remote, error) {
 	return Remote{Account: account, Name: name}, nil
 }
 
-// Operand is what a command copies from or to: remote or local.
+// Operand is a copy's source or target: remote or local.
 type Operand struct {
 	Remote *Remote // nil if it is local
 	Path   string  // a local file or folder, or Stdio; "" if it is remote

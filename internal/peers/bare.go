@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// These arguments make the program a server that shows what is possible with net/http.
+// These arguments make the program a server that shows how fast net/http can be.
 const (
 	bareArgument  = "bare-handler"
 	filesArgument = "file-server"
@@ -30,7 +30,7 @@ type reply struct {
 }
 
 // serveBare runs an HTTP server that sends fixed responses from memory: for the path /NAME/..., it
-// sends what the JSON on in has for NAME. It prints its URL to out.
+// sends the reply that the JSON on in has for NAME. It prints its URL to out.
 func serveBare(in io.Reader, out io.Writer) error {
 	var replies map[string]reply
 	if err := json.NewDecoder(in).Decode(&replies); err != nil {

@@ -99,7 +99,7 @@ type process struct {
 	command *exec.Cmd
 	ended   chan struct{} // closed when it has ended
 	err     error         // of its end, once ended is closed
-	stderr  string        // a file with what it printed
+	stderr  string        // a file with its output
 	behind  *process      // the server that it asks, and that is charged with it; nil: none
 }
 
@@ -333,7 +333,7 @@ func (e *environment) startSluiceWith(ctx context.Context, name string, variable
 	return s, err
 }
 
-// readReady reads the line in which a server says where it listens.
+// readReady reads the line with the URL at which a server listens.
 func readReady(ctx context.Context, r io.ReadCloser) (url string, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = r.Close() })
 	defer stop()

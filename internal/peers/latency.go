@@ -31,7 +31,7 @@ func latencyGroup() *group {
 	}}
 }
 
-// The mixed load. Its rate is far below what a server reaches on two cores with the generator.
+// The mixed load. Its rate is far below a server's maximum on two cores with the generator.
 const (
 	mixedRate        = 2000
 	mixedConnections = 64
@@ -39,7 +39,7 @@ const (
 	mixedTime        = 5 // times the time of other measurements, because a quantile needs many operations
 )
 
-// What the background tasks have to do.
+// The background tasks' work.
 const (
 	expiredBlobs = 400_000
 	sweptObjects = 50_000
@@ -75,7 +75,7 @@ func prepareLatency(ctx context.Context, e *environment) ([]*row, error) {
 	return rows, nil
 }
 
-// The sides, by what their background tasks are.
+// The sides, by their background tasks' state.
 const (
 	active = "active"
 	idle   = "idle"
@@ -89,7 +89,7 @@ type mixedLoad struct {
 	taken  map[string]bool // latencies in the last measurement that a row has
 }
 
-// benchResult is what `sluice bench --json` prints.
+// benchResult is the output of `sluice bench --json`.
 type benchResult struct {
 	Operations []struct {
 		Kind                 string

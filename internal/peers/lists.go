@@ -127,8 +127,7 @@ func commitFirst(ctx context.Context, s *storage.Stores) error {
 	return err
 }
 
-// copyRows returns the statement that copies the blob's row, with its columns and what replaces
-// some of them.
+// copyRows returns the statement that copies the blob's row, with some columns replaced.
 func copyRows(columns []string, replaced map[string]string, series string) string {
 	values := slices.Clone(columns)
 	for i, column := range columns {
@@ -184,7 +183,7 @@ func sqliteSeries(n int) string {
 	return fmt.Sprintf("(WITH RECURSIVE s (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i < %d) SELECT i FROM s)", n-1)
 }
 
-// sqliteConn are the methods of the driver's connections.
+// sqliteConn are the driver's connections' methods.
 type sqliteConn interface {
 	driver.QueryerContext
 	driver.ExecerContext

@@ -90,6 +90,6 @@ func run(ctx context.Context, o options) (err error) {
 	return writeSection(filepath.Join(e.root, "docs"), section(about, o, measured), measured)
 }
 
-// groups are the groups of rows, in table order. A group's servers run while it is measured, and no
-// others.
+// groups are the groups of rows, in table order. Only a group's own servers run while it is
+// measured.
 var groups = []func() *group{smallGroup, writesGroup, sizesGroup, largeGroup, tlsGroup, nodesGroup, listsGroup, s3Group, latencyGroup, memoryGroup}

@@ -57,7 +57,7 @@ func (e *environment) uploadMemory(ctx context.Context, _ time.Duration) (m meas
 // idleConnections is the number of connections that wait.
 const idleConnections = 8000
 
-// idleMemory returns what an idle connection adds to a server's memory, in KiB.
+// idleMemory returns the memory that an idle connection adds to a server, in KiB.
 func (e *environment) idleMemory(ctx context.Context, _ time.Duration) (m measurement, err error) {
 	return e.onFreshServer(ctx, func(s *sluiceServer) (m measurement, err error) {
 		paths, err := s.storeMany(ctx, 1)
@@ -81,14 +81,14 @@ func (e *environment) idleMemory(ctx context.Context, _ time.Duration) (m measur
 				if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", paths[0], host); err != nil {
 					return err
 				}
-				// The rest of the response is in the kernel's buffer.
+				// The kernel's buffer has the response's rest.
 				if _, err := io.ReadFull(c, make([]byte, len(content4K))); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
-		if err := connect(100); err != nil { // what a server needs once
+		if err := connect(100); err != nil { // memory that a server needs once
 			return m, err
 		}
 		before, err := s.memory("VmRSS")

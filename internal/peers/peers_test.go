@@ -68,7 +68,8 @@ func TestMedians(t *testing.T) {
 	}
 }
 
-// TestSection writes the section into a document, twice, and checks what it has and what it keeps.
+// TestSection writes the section into a document, twice, and checks the section and the text around
+// it.
 func TestSection(t *testing.T) {
 	docs := t.TempDir()
 	name := filepath.Join(docs, "benchmarks.md")
@@ -178,7 +179,7 @@ func TestBareHandlerRepeatsAResponse(t *testing.T) {
 	}
 }
 
-// TestFilesAreWritten writes files concurrently for a moment, and checks what is on disk.
+// TestFilesAreWritten writes files concurrently for a moment, and checks the bytes on disk.
 func TestFilesAreWritten(t *testing.T) {
 	f := fileLoad{writers: 4, size: 3 * mib / 2, path: filepath.Join(t.TempDir(), "file")}
 	if m, err := f.run(t.Context(), 50*time.Millisecond); err != nil || m.value <= 0 {

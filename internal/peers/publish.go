@@ -97,7 +97,7 @@ func writeSection(docs, text string, measured []*group) error {
 	return os.WriteFile(name, []byte(replaced), 0o666)
 }
 
-// replaceSection replaces what is between the section's lines.
+// replaceSection replaces the text between the section's lines.
 func replaceSection(document, text string) (string, error) {
 	before, rest, begins := strings.Cut(document, sectionBegin+"\n")
 	_, after, ends := strings.Cut(rest, sectionEnd+"\n")

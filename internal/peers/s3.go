@@ -41,7 +41,7 @@ const (
 	nativeTarget  = 0.9
 )
 
-// s3Bench is what the rows share.
+// s3Bench is the state that the rows share.
 type s3Bench struct {
 	*environment
 
@@ -127,10 +127,10 @@ func (b *s3Bench) fillGateway() error {
 	return nil
 }
 
-// row returns a row with what run measures of each side's base URL and path.
+// row returns a row with run's measurements at each side's base URL and path.
 func (b *s3Bench) row(name, unit string, target float64, run func(ctx context.Context, p *process, url, path string, d time.Duration) (measurement, error), native bool) *row {
 	one := func(name string, p func() *process, url func() string, path string) side {
-		var failed error // a gateway that ended nothing in time may work on beside what is measured next
+		var failed error // a gateway that ended nothing in time may work on beside the next measurement
 		return side{name, func(ctx context.Context, d time.Duration) (m measurement, err error) {
 			if name == "versitygw" {
 				if err := cmp.Or(b.err, failed); err != nil {

@@ -180,7 +180,7 @@ func (s *sluiceServer) send(ctx context.Context, method, path string, status int
 	return errors.Join(err, p.Body.Close(), errorIf(p.StatusCode != status, method+": "+p.Status))
 }
 
-// setupClient stores what the load reads, and reads it once.
+// setupClient stores the load's blobs, and reads them once.
 var setupClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
 // concurrently calls fn for the numbers from 0 to n-1 until a call fails.

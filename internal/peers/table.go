@@ -66,8 +66,8 @@ type group struct {
 	err  error // why the group was not measured
 }
 
-// measure measures a group. A group or row that cannot be measured says why in the table; an error
-// is returned if the context is cancelled.
+// measure measures a group. If a group or row cannot be measured, the table has the reason; an
+// error is returned if the context is cancelled.
 func (e *environment) measure(ctx context.Context, g *group) (err error) {
 	if err := e.begin(g.name); err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 	"sluice/internal/vfs"
 )
 
-// MaxSize bounds what Read reads, in bytes.
+// MaxSize is the largest size that Read permits, in bytes.
 const MaxSize = 64 << 10
 
-// Read returns what is in a file. It returns an error, with the remedy, if others than its owner
+// Read returns a file's bytes. It returns an error, with the remedy, if users other than its owner
 // may access the file, or if it has more than MaxSize bytes.
 func Read(name string) (_ []byte, err error) {
 	f, err := os.Open(name)

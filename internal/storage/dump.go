@@ -2,7 +2,7 @@ package storage
 
 import "sluice/database/sqlstore"
 
-// Dump receives a snapshot of the database.
+// Dump receives a database's snapshot.
 type Dump = sqlstore.Dump
 
 // Table describes rows in a dump.

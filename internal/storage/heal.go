@@ -111,7 +111,7 @@ func (s healSource) Bodies(ctx context.Context, search integrity.BodySearch) err
 	return repo.FindBodies(ctx, search)
 }
 
-// medium reads what is stored itself, not what the system has cached.
+// medium reads from the disk, not from the page cache.
 type medium struct{ *localfs.Reader }
 
 // Open implements bytestore.Reader.

@@ -11,7 +11,7 @@ import (
 	"sluice/history"
 )
 
-// Location says where an instance's two parts are stored.
+// Location is where an instance's two parts are.
 type Location struct {
 	Data  string // the data folder, for the parts that have no DSN
 	Meta  string // a PostgreSQL database's DSN, for the metadata; "" for SQLite in Data
@@ -64,8 +64,8 @@ func Redacted(dsn string) string {
 	return u.Redacted()
 }
 
-// Options say where and how a node keeps a SQLite database, and the sizes of what it keeps in front
-// of an object store. These sizes have no effect if the bytes are in files.
+// Options set where and how a node keeps a SQLite database, and the sizes of its cache and staging
+// in front of an object store. These sizes have no effect if the bytes are in files.
 type Options struct {
 	Database string // the database's folder; "" for the data folder
 

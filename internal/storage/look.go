@@ -21,8 +21,8 @@ var ErrDamaged = errors.New("the database is damaged: restore a backup of the da
 // maxPrinted is how many findings, or blobs, are named in an error or in the log.
 const maxPrinted = 10
 
-// Look is what was found before a database was used, because its file is not recorded as whole. It
-// is zero if nothing was checked.
+// Look is the result of checking a database before its use, because its file is not recorded as
+// whole. It is zero if nothing was checked.
 type Look struct {
 	Why   string // the check was made, in a clause
 	Found Differences
@@ -43,19 +43,18 @@ func (s Steps) String() string {
 	return fmt.Sprintf("the %s are checked, %d of %d", s.What, s.Done, s.Total)
 }
 
-// SetBack returns how what was found shows that the instance lacks what it has acknowledged, or "".
-// It has one line.
+// SetBack returns why the instance lacks data that it has acknowledged, or "". It has one line.
 func (l *Look) SetBack() string {
 	if l.Found.Missing > 0 {
 		return fmt.Sprintf("%s, and %s", l.Why, l.Found.lacks())
 	}
 	if l.damaged {
-		return l.Why + ", and what is there now may lack changes"
+		return l.Why + ", and the present database may lack changes"
 	}
 	return ""
 }
 
-// lacks says which objects are missing, in one line.
+// lacks describes the missing objects, in one line.
 func (d *Differences) lacks() string {
 	text := fmt.Sprintf("%d of %d objects are missing or cut, with %s", d.Missing, d.Objects, units.Bytes(d.MissingBytes))
 	if d.DamagedBlobs == 0 {
@@ -88,8 +87,8 @@ func why(known datadir.Trust) string {
 	}
 }
 
-// lookAtPages checks the pages in a folder's database, unless the file is recorded as whole.
-// It returns an ErrDamaged with what it finds.
+// lookAtPages checks the pages in a folder's database, unless the file is recorded as whole. It
+// returns an ErrDamaged with its findings.
 func lookAtPages(ctx context.Context, dir *datadir.Dir, report func(Steps) error) (Look, error) {
 	known, err := dir.Trust()
 	if err != nil || known == datadir.Whole {
@@ -112,9 +111,9 @@ func lookAtPages(ctx context.Context, dir *datadir.Dir, report func(Steps) error
 	return l, nil
 }
 
-// lookAtObjects compares the objects with what the database refers to, after lookAtPages has
-// checked it. What is missing is recorded in the database as a setback, which node has seen, and
-// only then is the file recorded as whole: from then on the database itself says what is wrong.
+// lookAtObjects compares the objects with the database's references, after lookAtPages has checked
+// it. Missing objects are recorded in the database as a setback, which node has seen, and only then
+// is the file recorded as whole: from then on the database itself has the record.
 func (l *Look) lookAtObjects(ctx context.Context, dir *datadir.Dir, sql *sqlstore.Store, bytes bytestore.Store, node string, report func(Steps) error) error {
 	began := time.Now()
 	total, _, err := sql.CountObjects(ctx)

@@ -92,21 +92,21 @@ func TestCopyIsCheckedOnce(t *testing.T) {
 	data := newFolder(t)
 	s, steps := open(t, data)
 	if len(steps) > 0 || s.Look.Why != "" {
-		t.Errorf("what was created here was checked in %v", steps)
+		t.Errorf("a folder that was created here was checked in %v", steps)
 	}
 	testenv.OK(t, s.Close())
 	earlier := copyOf(t, data)
 	testenv.OK(t, os.Remove(filepath.Join(earlier, datadir.Database+"-record")))
-	for what, folder := range map[string]string{"a copy": copyOf(t, data), "an earlier version's folder": earlier} {
+	for name, folder := range map[string]string{"a copy": copyOf(t, data), "an earlier version's folder": earlier} {
 		s, steps := open(t, folder)
 		pages := slices.ContainsFunc(steps, func(one Steps) bool { return one.What == "pages" && one.Done == one.Total-1 })
 		if !pages || len(steps) == 0 || steps[len(steps)-1].What != "objects" || s.Look.Why == "" || s.Look.Found.Objects != lookedAtBlobs || s.Look.SetBack() != "" {
-			t.Errorf("%s was checked in %v: %+v", what, steps, s.Look)
+			t.Errorf("%s was checked in %v: %+v", name, steps, s.Look)
 		}
 		testenv.OK(t, s.Ready(t.Context()))
 		testenv.OK(t, s.Close())
 		if s, steps := open(t, folder); len(steps) > 0 || s.Look.Why != "" {
-			t.Errorf("%s was checked again in %v", what, steps)
+			t.Errorf("%s was checked again in %v", name, steps)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestDamagedCopy(t *testing.T) {
 	testenv.OK(t, os.WriteFile(filepath.Join(data, datadir.Database), whole, 0o600))
 	s, _ := open(t, data)
 	if err := s.Past.Err(); !errors.Is(err, database.ErrSetBack) || !strings.Contains(err.Error(), "may lack changes") {
-		t.Errorf("what has replaced a damaged database: %v", err)
+		t.Errorf("a file that has replaced a damaged database: %v", err)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestQuickCheckAtAStart(t *testing.T) {
 	damage(t, data)
 	damaged := make(chan error, 1)
 	s := testenv.Must(Open(t.Context(), Location{Data: data}, Options{Damaged: func(err error) { damaged <- err }}))(t)
-	testenv.Is(t, <-damaged, sqlstore.ErrCorrupt, "what is told")
+	testenv.Is(t, <-damaged, sqlstore.ErrCorrupt, "the error that is reported")
 	testenv.Is(t, s.Ready(t.Context()), sqlstore.ErrCorrupt, "whether it is ready")
 	testenv.OK(t, s.Close())
 	_, err := Open(t.Context(), Location{Data: data}, Options{})
@@ -199,7 +199,7 @@ func TestQuickCheckAtAStart(t *testing.T) {
 }
 
 // TestDamageBeforeTheQuickCheck damages all pages in the file that is recorded, so that it cannot
-// be opened: this is remembered like what the quick check finds.
+// be opened: this is remembered like the quick check's findings.
 func TestDamageBeforeTheQuickCheck(t *testing.T) {
 	data := newFolder(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(data, datadir.Database), bytes.Repeat([]byte{0xa5}, 100_000), 0o600))
@@ -236,7 +236,7 @@ func TestQuickCheckGoesOn(t *testing.T) {
 		failed := errors.New("failed")
 		var found error
 		stop = startQuickCheck(time.Minute, func(context.Context, func(time.Duration)) error { return failed }, func(err error) { found = err })
-		testenv.Is(t, found, failed, "what is found")
+		testenv.Is(t, found, failed, "the finding")
 		testenv.Equal(t, time.Since(began), 0, "how long the start has waited for a check that ended")
 		stop()
 	})

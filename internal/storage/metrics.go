@@ -114,7 +114,7 @@ func registerSQL(set *metrics.Set, stats func() sqlstore.Stats) {
 	type all = sqlstore.Stats
 	set.Histogram("sluice_database_commit_seconds", "Time of the COMMITs of the database.", stats().Commits)
 	metrics.Sample(set, always(stats),
-		metrics.CounterOf("sluice_database_commits_in_doubt_total", "COMMITs that were not acknowledged in time, or whose response was lost. Most are resolved by a query; the others are responses outcome_unknown.",
+		metrics.CounterOf("sluice_database_commits_in_doubt_total", "COMMITs that were not acknowledged in time, or whose response was lost. Most are resolved by a query; the rest are responses outcome_unknown.",
 			func(s all) float64 { return float64(s.InDoubt) }),
 		metrics.CounterOf("sluice_blob_cache_hits_total", "Blobs found in the cache of small blobs, --blob-cache.",
 			func(s all) float64 { return float64(s.BlobCache.Hits) }),

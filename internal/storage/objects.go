@@ -52,7 +52,7 @@ func (i *ObjectIterator) step(ctx context.Context) error {
 // Comparison has the functions that a comparison of objects calls. An error of theirs ends it.
 type Comparison struct {
 	Known   func(Object) error                             // for each object that metadata refer to
-	Missing func(o Object, why string) error               // for each one that is missing or cut, which why says
+	Missing func(o Object, why string) error               // for each one that is missing or cut, with the reason
 	Longer  func(Object) error                             // for each one with more bytes than it should have
 	Unknown func(o bytestore.Object, made time.Time) error // for each other object
 }
@@ -77,7 +77,7 @@ func (c *Comparison) run(ctx context.Context, sql *sqlstore.Store, bytes bytesto
 		}
 		return rows.Next(ctx)
 	}
-	before := func(name bytestore.Name) error { // an empty name is after all others
+	before := func(name bytestore.Name) error { // an empty name is after all names
 		for !rows.Done && (name == "" || rows.Current.Object < string(name)) {
 			if err := pass(-1); err != nil {
 				return err
@@ -124,7 +124,7 @@ func (c *Comparison) lookAgain(ctx context.Context, bytes bytestore.Store, o Obj
 	return c.Longer(o)
 }
 
-// Differences are how an instance's objects differ from what its metadata refer to.
+// Differences are how an instance's objects differ from its metadata's references.
 type Differences struct {
 	Objects int64 // that the metadata refer to, without garbage
 
@@ -137,7 +137,8 @@ type Differences struct {
 	DamagedBlobs int64
 	More         bool
 
-	// Unknown are the objects that nothing refers to. Their names say when they were made.
+	// Unknown are the objects that nothing refers to. Their names have the times when they were
+	// made.
 	Unknown, UnknownBytes int64
 	First, Last           time.Time
 }

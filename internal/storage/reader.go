@@ -16,7 +16,7 @@ import (
 
 // OpenReader opens both parts of an instance for reading, whether or not nodes run on it. It locks
 // nothing, and changes neither the metadata nor the bytes; SQLite may create its log beside the
-// database, and move into the database what its log has. The endpoint's Bytes refuse changes with
+// database, and move the log's pages into the database. The endpoint's Bytes refuse changes with
 // bytestore.ErrReadOnly, and its Meta must not be changed. Its Space and Disk are nil.
 //
 // OpenReader returns database.ErrOlder or database.ErrNewer for the metadata of another version,

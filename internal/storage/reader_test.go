@@ -102,7 +102,7 @@ func TestHoldBesideAServer(t *testing.T) {
 		}
 	})
 	<-reading
-	// Now the log has what the read must not see.
+	// Now the log has a change that the read must not see.
 	testenv.OK(t, server.sql.SetProperty(t.Context(), "a", "b"))
 	r := testenv.Must(OpenReader(t.Context(), Location{Data: data}))(t)
 	_, err := r.SQL.HoldGarbage(t.Context(), "id", time.Minute)

@@ -32,7 +32,7 @@ func OpenRepairer(ctx context.Context, l Location) (_ *Endpoint, err error) {
 		}
 	}()
 	if e.Look.Why != "" {
-		return nil, fmt.Errorf("%w: %s; start a server on it first, which looks for what it lacks", ErrNotPermitted, e.Look.Why)
+		return nil, fmt.Errorf("%w: %s; start a server on it first, which looks for missing data", ErrNotPermitted, e.Look.Why)
 	}
 	if _, err := history.Bind(ctx, e.Meta, e.Bytes); err != nil {
 		return nil, err
@@ -72,11 +72,11 @@ func (s *Stores) watch() {
 	})
 }
 
-// Recounts are the corrections of counts, in an order in which none makes another one wrong. Each
-// calls repaired with a sentence for each count that it has corrected durably.
+// Recounts are the corrections of counts, in an order in which none makes another wrong. Each calls
+// repaired with a sentence for each count that it has corrected durably.
 func (e *Endpoint) Recounts() []Recount {
 	return []Recount{
-		{"what open uploads count", false, e.SQL.RecountUploads},
+		{"the counts of open uploads", false, e.SQL.RecountUploads},
 		{"the references of contents", true, e.SQL.RecountShares},
 		{"the counts of accounts", false, e.SQL.RecountAccounts},
 		{"the usage of owners", false, e.SQL.RecountUsage},
@@ -86,6 +86,6 @@ func (e *Endpoint) Recounts() []Recount {
 // Recount is a correction of counts.
 type Recount struct {
 	What   string
-	ByRows bool // a row that is damaged may hide what it should count
+	ByRows bool // a row that is damaged may hide things that it should count
 	Run    func(ctx context.Context, repaired func(format string, args ...any)) error
 }

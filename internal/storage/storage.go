@@ -33,7 +33,7 @@ type Stores struct {
 
 	// Space returns bytestore.ErrNoSpace if n more bytes should not be accepted.
 	Space func(n int64) error
-	// Conditions are what must hold for writes to be possible.
+	// Conditions must hold for writes to be possible.
 	Conditions []Condition
 	// Disk returns the space on the data folder's file system, and how many of its free bytes are
 	// kept in reserve.
@@ -56,7 +56,7 @@ type Stores struct {
 	// opened, or, by OpenReader, that is there.
 	Damage []string
 
-	medium   bytestore.OpenFunc // opens what is stored itself, past the caches
+	medium   bytestore.OpenFunc // opens stored bytes past the caches
 	remote   bool
 	sql      *sqlstore.Store
 	objects  *s3.Store            // nil if the bytes are in the data folder
@@ -90,7 +90,7 @@ const (
 // ConditionNames are the names of all conditions that stores can have.
 var ConditionNames = []ConditionName{MetadataWritable, BytesWritable, SpaceLeft, BytesUnshared, NotSetBack}
 
-// Ready returns an error that says why nothing can be written now, or nil.
+// Ready returns the reason why nothing can be written now, or nil.
 func (s *Stores) Ready(ctx context.Context) error {
 	var errs []error
 	for _, c := range s.Conditions {
@@ -110,8 +110,8 @@ func (s *Stores) require(name ConditionName, check func() error) {
 //
 // If the database's file is not the one that is recorded as whole, Open checks all of it and looks
 // for all objects, which takes as long as that takes. It returns ErrDamaged for damaged pages, and
-// Past says that the instance was set back if objects are missing. Otherwise a quick check begins,
-// for which Open waits up to 5 seconds; it goes on until Close.
+// Past reports that the instance was set back if objects are missing. Otherwise a quick check
+// begins, for which Open waits up to 5 seconds; it goes on until Close.
 func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	opt = opt.withFunctions()
 	s := &Stores{}
@@ -191,7 +191,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	return s, nil
 }
 
-// openFence opens what permits commits: the fence, if there is one, and the past.
+// openFence opens the fence, if there is one, and the past, which permit commits.
 func (s *Stores) openFence(ctx context.Context, l Location, opt Options) error {
 	fenced := true
 	if !l.Remote() && !l.Shared() {
@@ -225,8 +225,8 @@ func (s *Stores) openFence(ctx context.Context, l Location, opt Options) error {
 	return nil
 }
 
-// commit permits a commit, or returns why it must not be made. What it refers to is durable when
-// commit returns nil.
+// commit permits a commit, or returns why it must not be made. The objects to which it refers are
+// durable when commit returns nil.
 func (s *Stores) commit() error {
 	if s.files != nil {
 		if err := s.files.Sync(); err != nil {
@@ -236,7 +236,7 @@ func (s *Stores) commit() error {
 	if s.Fence == nil {
 		return s.Past.Commit()
 	}
-	if err := s.Fence.MayCommit(); err != nil { // it says more about a copy of a database
+	if err := s.Fence.MayCommit(); err != nil { // its error has more about a copied database
 		return err
 	}
 	if err := s.Past.Commit(); err != nil {
@@ -367,7 +367,8 @@ func Reset(path string, permit func(whole.Database) error) (err error) {
 	return dir.Clear()
 }
 
-// HasInstance reports whether a data folder has metadata, or what an interrupted Reset has left.
+// HasInstance reports whether a data folder has metadata, or the parts that an interrupted Reset
+// has left.
 func HasInstance(path string) bool { return datadir.HasDatabase(path) || datadir.Interrupted(path) }
 
 // Endpoint is an instance that a command uses alone, or a restore's target. A target's parts may
@@ -579,11 +580,11 @@ func (s *Stores) use(sql *sqlstore.Store) {
 // AtClose adds a function that Close calls before it closes the stores.
 func (s *Stores) AtClose(fn func() error) { s.close = append(s.close, fn) }
 
-// Leave says that this node is about to Close the stores: a node that is started on the data folder
-// now waits for that. Only what Open has opened may be left.
+// Leave announces that this node is about to Close the stores: a node that is started on the data
+// folder now waits for that. Only stores from Open may be left.
 func (s *Stores) Leave() error { return s.leave() }
 
-// Close closes what was opened, in reverse order.
+// Close closes everything that was opened, in reverse order.
 func (s *Stores) Close() error {
 	var errs []error
 	for i := len(s.close) - 1; i >= 0; i-- {

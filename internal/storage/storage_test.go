@@ -36,7 +36,7 @@ func TestOpenWaitsForACommand(t *testing.T) {
 	testenv.Check(t, stores.Close())
 }
 
-// TestOpenWaitsForNoServer checks that a node does not wait for another one that uses the folder,
+// TestOpenWaitsForNoServer checks that a node does not wait for another node that uses the folder,
 // unless that is about to end.
 func TestOpenWaitsForNoServer(t *testing.T) {
 	at := Location{Data: filepath.Join(t.TempDir(), "data")}

@@ -6,18 +6,18 @@ import "time"
 // Name identifies a task.
 type Name string
 
-// The tasks. What a run of each of them counts is stated in parentheses.
+// The tasks, with the things that a run counts in parentheses.
 const (
 	FreeGarbage       Name = "free_garbage"       // deletes the bytes of deleted contents (contents)
-	Purge             Name = "purge"              // removes what has expired (rows)
+	Purge             Name = "purge"              // removes expired rows (rows)
 	RestoreReserve    Name = "restore_reserve"    // reserves disk space for deletes again (nothing)
 	Sweep             Name = "sweep"              // deletes objects that nothing refers to (objects)
 	Settle            Name = "settle"             // collects accepted payments (settlements)
 	ReviewSettlements Name = "review_settlements" // searches for payments that expired uncollected (channels)
-	Scrub             Name = "scrub"              // reads and checks what is stored (extents)
+	Scrub             Name = "scrub"              // reads and checks stored bytes (extents)
 	Compare           Name = "compare"            // looks for objects that are missing (objects)
-	Heal              Name = "heal"               // repairs what is damaged (extents)
-	Census            Name = "census"             // counts what is stored, for the metrics (extents)
+	Heal              Name = "heal"               // repairs damaged extents (extents)
+	Census            Name = "census"             // counts stored things, for the metrics (extents)
 )
 
 // Names are all tasks.
@@ -28,7 +28,7 @@ type Run struct {
 	Task  Name
 	Began time.Time // by the node's clock
 	Took  time.Duration
-	Count int64 // of what the run handled
+	Count int64 // of things that the run handled
 	Err   error // why it did not handle all of it, or nil
 }
 

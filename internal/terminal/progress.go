@@ -83,8 +83,8 @@ const mostLines = 16
 // refresh, which would limit how many small files a second may have.
 const showDelay = 300 * time.Millisecond
 
-// lineStart begins each drawing at the first column: the terminal echoes what is typed, such as ^C,
-// where the cursor is, and mpb then would not remove the lines' first columns.
+// lineStart begins each drawing at the first column: the terminal echoes typed characters, such as
+// ^C, where the cursor is, and mpb then would not remove the lines' first columns.
 type lineStart struct{ *os.File }
 
 func (l lineStart) Write(b []byte) (int, error) {
@@ -101,7 +101,7 @@ func newProgress(out io.Writer, bars bool, now func() time.Time, options ...mpb.
 }
 
 // Expect announces transfers that will start, with their bytes in all. The line for all transfers
-// shows what is known so far.
+// shows the sum so far.
 func (p *Progress) Expect(transfers int, bytes int64) {
 	p.mu.Lock()
 	p.expected.transfers += transfers
@@ -177,7 +177,7 @@ func (p *Progress) add(priority int, line func(width int) string, options ...mpb
 	return p.box.New(0, mpb.NopStyle(), append(options, mpb.BarFillerTrim(), mpb.BarPriority(priority), mpb.PrependDecorators(text))...)
 }
 
-// totalPriority places the line of all transfers below the others.
+// totalPriority places the line of all transfers below the other lines.
 const totalPriority = math.MaxInt32
 
 // showTotal adds the line of all transfers if there are several.
@@ -213,7 +213,7 @@ func (p *Progress) Print(line string) error {
 	return err
 }
 
-// Close removes all lines from the terminal except what Print printed.
+// Close removes all lines from the terminal except those that Print printed.
 func (p *Progress) Close() {
 	if p.box == nil {
 		return
@@ -239,8 +239,8 @@ type Transfer struct {
 	ended    bool     // guarded by progress.mu
 }
 
-// Set sets the number of bytes that are done. What the first call sets was done by an earlier run,
-// as for Skip. It may be less than before, if bytes are sent again.
+// Set sets the number of bytes that are done. The first call's value counts as an earlier run's
+// work, as for Skip. It may be less than before, if bytes are sent again.
 func (t *Transfer) Set(done int64) {
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
@@ -366,7 +366,7 @@ func (m *meter) rate(now time.Time) float64 {
 	return m.smooth
 }
 
-// formatLine returns a line of at most width columns: the name, a bar, what is done, the rate and
+// formatLine returns a line of at most width columns: the name, a bar, the size done, the rate and
 // the time left, in columns of fixed widths. If it does not fit, the bar is left out first, then
 // the name's end, and then the sizes.
 func formatLine(width int, name string, done, size int64, rate float64, format func(int64) string) string {

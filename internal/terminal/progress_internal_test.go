@@ -107,9 +107,9 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestEstimateAfterAResume checks that what an earlier run has transferred is shown at once, and
-// neither that nor the time before the first byte distorts the estimate, which is right from the
-// first second on at an even rate.
+// TestEstimateAfterAResume checks that an earlier run's bytes are shown at once, and neither that
+// nor the time before the first byte distorts the estimate, which is right from the first second on
+// at an even rate.
 func TestEstimateAfterAResume(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	p := newProgress(io.Discard, false, func() time.Time { return now })
@@ -136,7 +136,7 @@ func TestEstimateAfterAResume(t *testing.T) {
 	}
 }
 
-// screen records what a Progress shows, a drawing at a time.
+// screen records a Progress's drawings, one at a time.
 type screen struct {
 	mu      sync.Mutex
 	written strings.Builder
@@ -305,8 +305,8 @@ func TestShortTransfersWaitForNoDrawing(t *testing.T) {
 	p.Close()
 }
 
-// TestDrawingsBeginAtTheFirstColumn checks that what the terminal echoes, such as ^C, leaves
-// nothing of the lines: each drawing begins at the first column, and clears the screen from there.
+// TestDrawingsBeginAtTheFirstColumn checks that characters that the terminal echoes, such as ^C,
+// leave nothing behind: each drawing begins at the first column, and clears the screen from there.
 func TestDrawingsBeginAtTheFirstColumn(t *testing.T) {
 	r, w, err := os.Pipe()
 	testenv.OK(t, err)

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/units"
 )
 
-// Output takes the lines of a Requests.
+// Output takes a Requests's lines.
 type Output interface {
 	io.Writer     // of whole lines, which may wait
 	Flush() error // writes the lines that wait
@@ -64,7 +64,7 @@ func HasColors(getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && term != "" && term != "dumb"
 }
 
-// shownRequest is what Requests shows of a request.
+// shownRequest has a request's parts that Requests shows.
 type shownRequest struct {
 	at                          time.Time
 	id, method, path, code, err string
@@ -96,7 +96,7 @@ func (s *shownRequest) set(a slog.Attr) bool {
 	return true
 }
 
-// The columns of a request's line, which are separated by spaces. The path and the code share one.
+// The columns in a request's line, which are separated by spaces. The path and the code share one.
 const (
 	requestColumns = 80
 	methodColumns  = len("OPTIONS")

@@ -23,7 +23,7 @@ type request struct {
 	err                string
 }
 
-// show returns what a terminal shows of a request.
+// show returns a request's line on a terminal.
 func (r request) show(t testing.TB, colors bool) string {
 	t.Helper()
 	var shown strings.Builder

@@ -1,4 +1,4 @@
-// Package terminal writes to terminals: texts of others such that they cannot control the terminal,
+// Package terminal writes to terminals: foreign texts such that they cannot control the terminal,
 // and the progress of transfers.
 package terminal
 
@@ -24,8 +24,8 @@ func Name(s string) string {
 	return s
 }
 
-// Text returns a sentence that may contain the names of others, such as an error, with everything
-// escaped that Name escapes, but not quoted.
+// Text returns a sentence that may contain foreign names, such as an error, with everything escaped
+// that Name escapes, but not quoted.
 func Text(s string) string {
 	if printable(s) {
 		return s
@@ -59,7 +59,7 @@ func printable(s string) bool {
 }
 
 // WriteJSON writes v as one line of JSON. The line is ASCII apart from characters that are shown as
-// they are: others are escaped, so that the line is safe on a terminal too.
+// they are: the rest are escaped, so that the line is safe on a terminal too.
 func WriteJSON(w io.Writer, v any) error {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -13,7 +13,7 @@ import (
 func ReserveAddress(tb testing.TB) string {
 	tb.Helper()
 	// A socket that is bound and does not listen keeps the port: with SO_REUSEADDR it is shared
-	// with sockets that name it, but is not chosen for others.
+	// with sockets that name it, but is not chosen for any other.
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		tb.Fatal(os.NewSyscallError("socket", err))

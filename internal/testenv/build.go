@@ -38,8 +38,9 @@ func Root() (string, error) {
 // BuildSluice builds the sluice binary into dir, with these build tags, and returns its path. The
 // binary has the race detector if the calling test has it.
 //
-// It keeps a copy in the user's cache for the next call. The go command links only what its build
-// ID shows to have changed, so packages of tests that follow each other need not all link it.
+// It keeps a copy in the user's cache for the next call. The go command links a binary only if its
+// build ID shows that it has changed, so packages of tests that follow each other need not all link
+// it.
 func BuildSluice(dir string, tags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -68,7 +69,7 @@ func BuildSluice(dir string, tags ...string) (string, error) {
 	return path, copyProgram(kept, path)
 }
 
-// keptBinary returns the path of the binary with these build tags that is kept for the module in
+// keptBinary returns the path to the binary with these build tags that is kept for the module in
 // root.
 func keptBinary(root string, tags []string) (string, error) {
 	cache, err := os.UserCacheDir()

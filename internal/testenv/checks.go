@@ -29,7 +29,7 @@ const (
 	VersityGW         Thing = "versitygw"          // an S3 server over a folder
 	S3Clients         Thing = "s3-clients"         // Debian's awscli, rclone, s3cmd, restic and python3-boto3
 	S3FS              Thing = "s3fs"               // s3fs, and the right to mount by FUSE
-	OapiCodegen       Thing = "oapi-codegen"       // the generator of Go clients, and the modules of what it generates
+	OapiCodegen       Thing = "oapi-codegen"       // the generator of Go clients, and the modules that its output needs
 	Drivers           Thing = "drivers"            // the modules of e2e/s3/testdata/drivers
 	RootMount         Thing = "root-mount"         // the right to mount a tmpfs
 	NetworkNamespaces Thing = "network-namespaces" // ip(8), and the right to make networks with it
@@ -41,7 +41,7 @@ const (
 // built binary.
 var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW, S3Clients, S3FS, Drivers}
 
-// check returns nil if the thing is available, or an error that says what is missing.
+// check returns nil if the thing is available, or an error that names the missing part.
 func check(thing Thing) error {
 	switch thing {
 	case NPM:
@@ -169,7 +169,7 @@ func checkS3Clients() error {
 	return nil
 }
 
-// checkDrivers returns an error unless all modules of the drivers' suites were downloaded.
+// checkDrivers returns an error unless the drivers' suites' modules were downloaded.
 func checkDrivers() error {
 	root, err := Root()
 	if err != nil {

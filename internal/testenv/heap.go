@@ -6,7 +6,7 @@ import "runtime"
 func Heap() int64 {
 	var now runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the first one has found by finalizers and pools
+	runtime.GC() // frees memory that the first one has left to finalizers and pools
 	runtime.ReadMemStats(&now)
 	return int64(now.HeapAlloc)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// longVariable is the environment variable that says how long a test of make long runs.
+// longVariable is the environment variable that sets how long a test of make long runs.
 const longVariable = "SLUICE_TEST_LONG"
 
 // LongDuration returns for how long a test of `make long` repeats its work: SLUICE_TEST_LONG, or an

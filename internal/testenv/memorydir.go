@@ -7,8 +7,8 @@ import (
 
 // MemoryDir returns a new folder that is removed when the test ends, as tb.TempDir does. Where the
 // system has a folder in memory, it is there, so that an fsync in it costs nothing. It is for tests
-// of what a program does, and not of what survives a power cut; a program that is killed loses
-// nothing in it. A benchmark gets a folder on the disk.
+// in which no power fails; a program that is killed loses nothing in it. A benchmark gets a folder
+// on the disk.
 func MemoryDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp(rootFor(tb), "sluice-test-")

@@ -7,7 +7,7 @@ import (
 
 // MemoryRoot returns a folder in memory in which tests have enough space, or "" for the default
 // folder of temporary files: if there is none, or if TMPDIR names another. Examples, which have no
-// testing.TB, make their folders in it; others call MemoryDir.
+// testing.TB, make their folders in it; tests call MemoryDir.
 func MemoryRoot() string {
 	const (
 		shared = "/dev/shm"

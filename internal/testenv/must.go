@@ -40,7 +40,7 @@ func AtEnd(tb testing.TB, end func() error) {
 }
 
 // Is fails the test, which goes on, unless err wraps target. A nil target is no error. The format
-// says what returned err.
+// names the call that returned err.
 func Is(tb testing.TB, err, target error, format string, a ...any) {
 	tb.Helper()
 	if !errors.Is(err, target) {
@@ -51,7 +51,7 @@ func Is(tb testing.TB, err, target error, format string, a ...any) {
 // Error returns a call's error.
 func Error[T any](_ T, err error) error { return err }
 
-// Equal fails the test, which goes on, unless got is want. The format says what got is.
+// Equal fails the test, which goes on, unless got is want. The format names got.
 func Equal[T comparable](tb testing.TB, got, want T, format string, a ...any) {
 	tb.Helper()
 	if got != want {

@@ -27,7 +27,7 @@ const postgresUser = "sluice"
 
 // PostgresServer is a private PostgreSQL server in a temporary folder, reached through a Unix
 // socket in that folder. It runs with fsync on; a test's folder is in memory where the system has
-// one, as MemoryDir says. On Linux the server ends with the process that started it, even if that
+// one, like MemoryDir's. On Linux the server ends with the process that started it, even if that
 // process is killed. Its methods must not be called concurrently.
 type PostgresServer struct {
 	dir     string // contains the socket and the data
@@ -38,7 +38,7 @@ type PostgresServer struct {
 	thaw    func() error // continues a frozen server; nil: it is not frozen
 
 	settings []string     // of every start
-	address  string       // where others reach it, in addition to the socket; "": nowhere
+	address  string       // where other machines reach it, in addition to the socket; "": nowhere
 	enter    func() error // moves a thread to the server's machine; nil: this one
 }
 
@@ -159,7 +159,7 @@ func newServer(root string, s *PostgresServer, fill func(*PostgresServer) error)
 	return s, s.Start()
 }
 
-// owns makes the server's user the owner of a file.
+// owns makes the server's user a file's owner.
 func (s *PostgresServer) owns(path string) error {
 	if s.user == nil {
 		return nil
@@ -169,10 +169,10 @@ func (s *PostgresServer) owns(path string) error {
 
 func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
 
-// access returns the file of a server with an address that says who may connect.
+// access returns the file of a server with an address that lists who may connect.
 func (s *PostgresServer) access() string { return filepath.Join(s.dir, "access.conf") }
 
-// trusted is what access contains: everyone on a Switch may connect, and be a standby.
+// trusted is the content of access: everyone on a Switch may connect, and be a standby.
 const trusted = "local all all trust\nlocal replication all trust\nhost all all 10.231.0.0/16 trust\nhost replication all 10.231.0.0/16 trust\n"
 
 func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
@@ -235,19 +235,19 @@ func (s *PostgresServer) Start(settings ...string) error {
 // awaitReady reads the server's log to its end. It sends nil to started once the log reports that
 // the server is ready, or an error with the log if the server ends before that.
 func awaitReady(log io.Reader, started chan<- error) {
-	var said []string
+	var printed []string
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		if started == nil {
 			continue
 		}
-		said = append(said, lines.Text())
+		printed = append(printed, lines.Text())
 		if strings.Contains(lines.Text(), "database system is ready to accept") {
 			started <- nil
 			started = nil
 		}
 	}
 	if started != nil {
-		started <- fmt.Errorf("it ended:\n%s", strings.Join(said, "\n"))
+		started <- fmt.Errorf("it ended:\n%s", strings.Join(printed, "\n"))
 	}
 }
 

@@ -70,7 +70,7 @@ func TestClusters(t *testing.T) {
 		t.Error("another cluster has the same identifier")
 	}
 	for _, s := range []*PostgresServer{same, other} {
-		Equal(t, query(t, s.DSN(), "SELECT COUNT(*)::text FROM pg_tables WHERE tablename = 'kept'"), "0", "what another server stored")
+		Equal(t, query(t, s.DSN(), "SELECT COUNT(*)::text FROM pg_tables WHERE tablename = 'kept'"), "0", "tables that another server stored")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestKeptCluster(t *testing.T) {
 		OK(t, keepCluster(kept, data))
 	}
 	OK(t, extractCluster(to, kept, created))
-	Equal(t, string(Must(os.ReadFile(filepath.Join(to, "base", "1")))(t)), "second", "what is kept")
+	Equal(t, string(Must(os.ReadFile(filepath.Join(to, "base", "1")))(t)), "second", "the kept file")
 	Equal(t, owned, 3, "files and folders that were created")
 	Equal(t, len(Must(os.ReadDir(filepath.Dir(kept)))(t)), 1, "files in the cache")
 	write(program, "another")

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// keptCluster returns the path to an archive in the user's cache with what a program makes with
-// these arguments. It need not exist. Another version of the program has another path.
+// keptCluster returns the path to an archive in the user's cache with the cluster that a program
+// makes with these arguments. It need not exist. Another program version has another path.
 func keptCluster(initdb string, args []string) (path string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -47,8 +47,8 @@ func keepCluster(kept, data string) error {
 	return err
 }
 
-// extractCluster creates a folder with the files of an archive, and calls created for each of them.
-// It returns fs.ErrNotExist, and creates nothing, if there is no archive.
+// extractCluster creates a folder with an archive's files, and calls created for each of them. It
+// returns fs.ErrNotExist, and creates nothing, if there is no archive.
 func extractCluster(data, kept string, created func(path string) error) (err error) {
 	file, err := os.Open(kept)
 	if err != nil {
@@ -74,7 +74,7 @@ func extractCluster(data, kept string, created func(path string) error) (err err
 	}
 }
 
-// extract creates a file or folder of an archive.
+// extract creates a file or folder from an archive.
 func extract(content io.Reader, info fs.FileInfo, path string) error {
 	if info.IsDir() {
 		return os.Mkdir(path, 0o700)

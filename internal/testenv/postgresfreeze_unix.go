@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Freeze stops every process of the server, as a machine that hangs does: the kernel still accepts
+// Freeze stops the server's processes, as a machine that hangs does: the kernel still accepts
 // connections and keeps the open ones, and nothing responds. Thaw continues them; so do Stop and
 // StopFast, before they stop the server.
 func (s *PostgresServer) Freeze() (err error) {
@@ -32,7 +32,7 @@ func (s *PostgresServer) Freeze() (err error) {
 		}
 		return errors.Join(errs...)
 	}
-	// The process that starts all others is stopped first, so that the list is complete.
+	// The process that starts all other processes is stopped first, so that the list is complete.
 	if err := syscall.Kill(s.process.Pid, syscall.SIGSTOP); err != nil {
 		return err
 	}

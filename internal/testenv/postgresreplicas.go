@@ -22,7 +22,7 @@ func HostsDSN(servers ...*PostgresServer) string {
 	return "postgres:///?" + q.Encode()
 }
 
-// host returns how others reach the server: its address, or the folder of its socket.
+// host returns how other servers reach the server: its address, or the folder of its socket.
 func (s *PostgresServer) host() string {
 	if s.address != "" {
 		return s.address
@@ -36,7 +36,7 @@ func (s *PostgresServer) Follow(primary *PostgresServer) error {
 		s.Exec("SELECT pg_reload_conf()"))
 }
 
-// Rejoin replaces what the server has by a copy of a primary. It is then its standby.
+// Rejoin replaces the server's data by a copy of a primary's. It is then its standby.
 func (s *PostgresServer) Rejoin(primary *PostgresServer) error {
 	if s.process != nil {
 		if err := s.Stop(); err != nil {
@@ -63,7 +63,7 @@ func (s *PostgresServer) Received() (position int64, err error) {
 	return position, errors.Join(err, conn.Close(ctx))
 }
 
-// Archive is a backup of a server, and the log since then.
+// Archive is a server's backup, and the log since then.
 type Archive struct {
 	server *PostgresServer
 	dir    string
@@ -90,11 +90,11 @@ func (a Archive) Mark(name string) error {
 	return a.server.Exec("SELECT pg_create_restore_point('" + name + "')")
 }
 
-// Restore stops the server, replaces what it has by the backup, replays the log up to a mark, and
+// Restore stops the server, replaces its data by the backup, replays the log up to a mark, and
 // waits until it is a primary.
 func (a Archive) Restore(mark string) error {
 	s := a.server
-	// A fast shutdown archives what is left.
+	// A fast shutdown archives the log's rest.
 	if err := errors.Join(s.Exec("SELECT pg_switch_wal()"), s.StopFast(), os.RemoveAll(s.data()), os.Rename(filepath.Join(s.dir, "backup"), s.data()),
 		os.WriteFile(filepath.Join(s.data(), "recovery.signal"), nil, 0o600), s.owns(filepath.Join(s.data(), "recovery.signal"))); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WithoutPrivileges runs fn as a user that may not read every folder, also if the tests run as
+// WithoutPrivileges runs fn as a user that may not read every folder, even if the tests run as
 // root. fn must do its work in its own goroutine.
 func WithoutPrivileges(fn func()) {
 	var done sync.WaitGroup

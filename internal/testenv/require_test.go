@@ -49,7 +49,7 @@ func TestRequirePolicy(t *testing.T) {
 	if out, err := run("all"); err == nil || !strings.Contains(out, "unobtainium is required by "+requireVariable) {
 		t.Errorf("required: want a failure, got %v:\n%s", err, out)
 	}
-	if out, err := run("", "-test.short"); err != nil || !strings.Contains(out, "-short leaves out what needs unobtainium") {
+	if out, err := run("", "-test.short"); err != nil || !strings.Contains(out, "-short leaves out tests that need unobtainium") {
 		t.Errorf("short: want a skip, got %v:\n%s", err, out)
 	}
 	if out, err := run("all", "-test.short"); err == nil || !strings.Contains(out, "unobtainium is required by "+requireVariable) {

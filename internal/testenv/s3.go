@@ -34,8 +34,8 @@ type S3Options struct {
 }
 
 // S3Server is a versitygw on a loopback address that keeps its objects in a temporary folder. It
-// does not sync them to disk, so it can show what survives a kill, but not what survives a power
-// cut.
+// does not sync them to disk, so objects survive a kill, but it cannot show which ones survive a
+// power cut.
 type S3Server struct {
 	Addr   string // host:port
 	Bucket string

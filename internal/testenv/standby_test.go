@@ -48,6 +48,6 @@ func TestArchive(t *testing.T) {
 	OK(t, err)
 	OK(t, errors.Join(s.Exec("INSERT INTO kept VALUES (1)"), archive.Mark("here"), s.Exec("INSERT INTO kept VALUES (2)"), archive.Restore("here")))
 	if got := query(t, s.DSN(), "SELECT SUM(n)::text FROM kept"); got != "1" {
-		t.Errorf("the sum of what was restored is %s", got)
+		t.Errorf("the restored sum is %s", got)
 	}
 }

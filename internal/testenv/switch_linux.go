@@ -73,14 +73,14 @@ func (s *Switch) NewMachine() *Machine {
 // Unplug pulls the machine's cable, and Plug puts it in again.
 func (m *Machine) Unplug() error { return ip("link", "set", m.port, "down") }
 
-// Plug ends what Unplug began.
+// Plug ends Unplug's effect.
 func (m *Machine) Plug() error { return ip("link", "set", m.port, "up") }
 
-// Mute drops all that the machine sends, until Unmute: what is sent to it arrives, and nobody gets
-// an error.
+// Mute drops all that the machine sends, until Unmute: packets to it arrive, and nobody gets an
+// error.
 func (m *Machine) Mute() error { return m.blackhole("add") }
 
-// Unmute ends what Mute began.
+// Unmute ends Mute's effect.
 func (m *Machine) Unmute() error { return m.blackhole("del") }
 
 func (m *Machine) blackhole(change string) error {
@@ -99,8 +99,8 @@ func (m *Machine) enter() error {
 	return errors.Join(unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET), namespace.Close())
 }
 
-// StartPostgresOn is StartPostgres for a server that others reach at the machine's address. Its
-// settings, of the form name=value, are kept through restarts.
+// StartPostgresOn is StartPostgres for a server that other machines reach at the machine's address.
+// Its settings, of the form name=value, are kept through restarts.
 func StartPostgresOn(tb testing.TB, m *Machine, settings ...string) *PostgresServer {
 	tb.Helper()
 	Require(tb, PostgreSQL)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestSwitch: machines of a switch are reached until their cable is pulled, or they send nothing
+// TestSwitch: machines on a switch are reached until their cable is pulled, or they send nothing
 // any more, and then again.
 func TestSwitch(t *testing.T) {
 	network := NewSwitch(t)

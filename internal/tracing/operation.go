@@ -23,7 +23,7 @@ func (t *Tracer) begin(ctx context.Context, name string) (context.Context, opera
 	return ctx, operation{span}
 }
 
-// end ends the span of a call. err is what the call returned.
+// end ends a call's span. err is the call's error.
 func (o operation) end(err *error) {
 	if o.span == nil {
 		return
@@ -38,8 +38,8 @@ func (o operation) end(err *error) {
 	o.span.End()
 }
 
-// kindOf returns the kind of a store's error, and whether the store failed. Other errors are
-// answers, such as that a precondition is not met.
+// kindOf returns a store error's kind, and whether the store failed. Other errors are answers, such
+// as that a precondition is not met.
 func kindOf(err error) (kind string, failed bool) {
 	for _, k := range []struct {
 		is     error

@@ -32,7 +32,7 @@ type Tracer struct {
 type Options struct {
 	Version string
 	// Follow makes a request part of the trace that its traceparent names. Otherwise it begins a
-	// trace, which has a link to that one: strangers must not choose what is sampled.
+	// trace, which has a link to that one: strangers must not choose which requests are sampled.
 	Follow bool
 	Log    *slog.Logger
 }

@@ -1,4 +1,4 @@
-// Package units parses and formats what people write: sizes, durations and times.
+// Package units parses and formats sizes, durations and times as people write them.
 package units
 
 import (

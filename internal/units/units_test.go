@@ -73,7 +73,7 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-// FuzzParseDuration checks that what time.ParseDuration accepts keeps its meaning.
+// FuzzParseDuration checks that a text that time.ParseDuration accepts keeps its meaning.
 func FuzzParseDuration(f *testing.F) {
 	for _, text := range []string{"1h", "30d", "1w2d3h", "-1.5s", "106751d23h", "µs"} {
 		f.Add(text)

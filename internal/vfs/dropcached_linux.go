@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DropCached asks the system to forget what it has in memory of a file's n bytes from offset on. It
-// is only a hint, and does nothing for a file from another file system than OS().
+// DropCached asks the system to drop a file's n bytes from offset on from the page cache. It is
+// only a hint, and does nothing for a file from another file system than OS().
 func DropCached(f File, offset, n int64) {
 	file, ok := f.(*os.File)
 	if !ok {

@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-// IsFull reports whether err says that the file system, or the quota of its user, is full.
+// IsFull reports whether err means that the file system, or the quota of its user, is full.
 func IsFull(err error) bool { return isAny(err, full) }
 
-// IsTooManyFiles reports whether err says that the process or the system has no file descriptor
+// IsTooManyFiles reports whether err means that the process or the system has no file descriptor
 // left.
 func IsTooManyFiles(err error) bool { return isAny(err, tooManyFiles) }
 

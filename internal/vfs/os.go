@@ -37,7 +37,7 @@ func (osFS) Whole(dir string) (Whole, error)           { return openWhole(dir) }
 func (osFS) Space(dir string) (Space, error)           { return statfs(dir) }
 
 // Identity returns a text that identifies the file at name as long as it exists: it stays the same
-// when the file is written or renamed in its file system, and a copy has another one. It is the
+// when the file is written or renamed in its file system, and a copy has another text. It is the
 // inode's number with the file's birth, or with the device where the file system does not record
 // births, and on Windows the file's and the volume's number with the birth. The text is for
 // comparisons.

@@ -25,9 +25,9 @@ func renameNoReplace(oldname, newname string) error {
 	}
 }
 
-// identity calls statx(2). A file's birth distinguishes it from others that have had its inode, and
-// is the same after the machine's start, which a device's number may not be. Not every file
-// system records it.
+// identity calls statx(2). A file's birth distinguishes it from earlier files with its inode, and
+// is the same after the machine's start, which a device's number may not be. Not every file system
+// records it.
 func identity(name string) (string, error) {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, name, 0, unix.STATX_INO|unix.STATX_BTIME, &st)

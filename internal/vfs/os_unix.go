@@ -34,7 +34,7 @@ func openFile(name string) (*os.File, error) {
 	}
 }
 
-// makeBlocking makes the reads of a regular file block, and closes any other file.
+// makeBlocking makes a regular file's reads block, and closes any other file.
 func makeBlocking(fd int) error {
 	var st unix.Stat_t
 	err := unix.Fstat(fd, &st)

@@ -66,7 +66,7 @@ func renameNoReplace(oldname, newname string) error {
 }
 
 // syncDir reports whether the folder exists: Windows cannot sync a folder. See the package
-// documentation for what follows from that.
+// documentation for the consequences.
 func syncDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

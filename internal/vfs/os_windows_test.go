@@ -13,7 +13,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestErrorsOfWindows checks that the system's errors are classified, also when they are wrapped.
+// TestErrorsOfWindows checks that the system's errors are classified, even when they are wrapped.
 func TestErrorsOfWindows(t *testing.T) {
 	for _, errno := range []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED} {
 		if err := (&os.PathError{Op: "write", Path: "f", Err: errno}); !IsFull(err) || IsTooManyFiles(err) {

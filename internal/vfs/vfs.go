@@ -2,7 +2,8 @@
 // operations that are needed to keep immutable files durably.
 //
 // OS returns the operating system's file system. LockFile locks a file against other processes.
-// Package vfstest has file systems for tests, which lose what was not fsynced or fail on request.
+// Package vfstest has file systems for tests, which lose writes that were not fsynced or fail on
+// request.
 //
 // On Windows two guarantees are weaker. Folders cannot be synced: SyncDir only reports whether the
 // folder exists. A rename is written through to the disk, but a power failure may lose a folder, or
@@ -95,7 +96,7 @@ type Whole interface {
 	// Sync returns nil once everything survives a power failure that was written to any file in the
 	// file system before the call, by any process, and all entries of folders as they were. It
 	// returns an error if something that was written since Whole returned could not be kept: it is
-	// then unknown what survives.
+	// then unknown which bytes survive.
 	Sync() error
 	// Close closes it without syncing.
 	Close() error

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wholeTypes are file systems on disks. Others, such as FUSE and overlayfs, do not pass a sync or
-// its errors on.
+// wholeTypes are file systems on disks. Other kinds, such as FUSE and overlayfs, do not pass a sync
+// or its errors on.
 var wholeTypes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC}
 
 // openWhole opens a folder to call syncfs(2), which reports only errors since the open, and none

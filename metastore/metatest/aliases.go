@@ -50,10 +50,10 @@ func aliasOfBlobs(p *probe) {
 func aliasVersion(p *probe) {
 	other := p.Open()
 	last := int64(-1)
-	changed := func(want bool, what string) {
+	changed := func(want bool, by string) {
 		got, err := other.AliasesVersion(p.Ctx)
 		p.OK(err, "version")
-		p.Must((got != last) == want, "the version is %d after %s, and was %d", got, what, last)
+		p.Must((got != last) == want, "the version is %d after %s, and was %d", got, by, last)
 		last = got
 	}
 	changed(true, "the start")
@@ -62,7 +62,7 @@ func aliasVersion(p *probe) {
 	changed(true, "a new alias")
 	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "x"}), "set")
 	p.Is(p.Store.DeleteAlias(p.Ctx, "b"), database.ErrNotFound, "an unknown alias")
-	changed(false, "what has no effect")
+	changed(false, "a call without effect")
 	p.OK(p.Store.DeleteAlias(p.Ctx, "a"), "delete")
 	changed(true, "a deletion")
 }

@@ -101,15 +101,15 @@ func blobOverwrite(p *probe) {
 }
 
 // blobDates checks that a version is never older than the previous one, whether that was replaced
-// or deleted, also if the clock is set back, and that it reports whether it may share its second.
+// or deleted, even if the clock is set back, and that it reports whether it may share its second.
 func blobDates(p *probe) {
 	var last time.Time
-	put := func(what, name string, shared bool) {
+	put := func(when, name string, shared bool) {
 		b, _ := p.Put("a", name)
-		p.Must(!b.Modified.Before(last), "%s: modified at %v, the version before at %v", what, b.Modified, last)
-		p.Must(b.SharedSecond == shared, "%s: shares its second: %v, want %v", what, b.SharedSecond, shared)
+		p.Must(!b.Modified.Before(last), "%s: modified at %v, the version before at %v", when, b.Modified, last)
+		p.Must(b.SharedSecond == shared, "%s: shares its second: %v, want %v", when, b.SharedSecond, shared)
 		got := dbtest.Value(p.Store.Blob(p.Ctx, "a", name))
-		p.Equal(got, b, "%s", what)
+		p.Equal(got, b, "%s", when)
 		last = b.Modified
 	}
 	remove := func(name string) {
@@ -205,8 +205,7 @@ func (p *probe) hasMetadata(account, name, want string) {
 	}
 }
 
-// blobAcknowledged reads what was acknowledged with another handle, and after all handles were
-// closed.
+// blobAcknowledged reads acknowledged blobs with another handle, and after all handles were closed.
 func blobAcknowledged(p *probe) {
 	for i := range 20 {
 		name := fmt.Sprint("name", i)
@@ -253,9 +252,9 @@ func createOnly(current *metastore.Blob) error {
 }
 
 // identical ends the check unless err is target itself.
-func (p *probe) identical(err, target error, what string) {
+func (p *probe) identical(err, target error, call string) {
 	// Identity is the promise.
-	p.Must(err == target, "%s: got error %v, want the precondition's own", what, err) //nolint:errorlint
+	p.Must(err == target, "%s: got error %v, want the precondition's own", call, err) //nolint:errorlint
 }
 
 func blobPrecondition(p *probe) {
@@ -490,8 +489,8 @@ func (p *probe) largeExtents(n int) []metastore.Extent {
 	return list
 }
 
-// blobLargest commits the largest possible blob, of 5 TiB, over another one, and checks its
-// beginning, middle, end and all its keys. Then it is overwritten.
+// blobLargest commits the largest possible blob, of 5 TiB, over another, and checks its beginning,
+// middle, end and all its keys. Then it is overwritten.
 func blobLargest(p *probe) {
 	const size = 5 << 40
 	old, _ := p.Put("a", "name")

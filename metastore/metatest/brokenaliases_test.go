@@ -8,7 +8,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestBrokenAliasesAreCaught breaks what a store keeps of aliases, and of uploads by name.
+// TestBrokenAliasesAreCaught breaks a store's rows of aliases, and its order of uploads by name.
 func TestBrokenAliasesAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "the last alias of a name counts", Break: dbtest.Broken[replacesAliases], Caught: []string{"aliases/set"}},
@@ -43,7 +43,7 @@ func (s renewsAliases) SetAlias(ctx context.Context, a metastore.Alias) error {
 	return s.Correct.SetAlias(ctx, a)
 }
 
-// namesOnly begins after all uploads of a name.
+// namesOnly begins after all uploads with a name.
 type namesOnly struct{ dbtest.Correct }
 
 func (s namesOnly) UploadsByName(ctx context.Context, q metastore.UploadsQuery) ([]metastore.Upload, bool, error) {

@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-// Events of the counted references.
+// Events with counted references.
 const (
 	firstShared = `AFTER INSERT ON shares`
 	countedUp   = `AFTER UPDATE OF refs ON shares WHEN NEW.refs > OLD.refs`
@@ -27,10 +27,10 @@ func TestBrokenSharesAreCaught(t *testing.T) {
 		{Name: "does not count down", Schema: dbtest.On(countedDown, `UPDATE shares SET refs = OLD.refs WHERE content = NEW.content`), Caught: []string{"copies/over", "moves/over", "model/history"}},
 		{Name: "frees with the first blob", Schema: dbtest.On(countedDown, `INSERT OR IGNORE INTO garbage (content, since, charge) VALUES (NEW.content, 0, 0)`), Caught: []string{"copies/contents", "copies/last-blob", "moves/over", "model/history"}},
 		{Name: "a replacement keeps its reference", Schema: dbtest.On(replaced+` WHEN OLD.shared = OLD.content AND NEW.content <> OLD.content`, `UPDATE shares SET refs = refs + 1 WHERE content = OLD.content`), Caught: []string{"copies/over", "copies/last-blob", "model/history"}},
-		{Name: "a purge ends what others have", BeforePurge: `UPDATE shares SET refs = 1 WHERE content IN (SELECT content FROM blobs WHERE expires IS NOT NULL)`, Caught: []string{"copies/expiry", "copies/last-blob", "copies/race-purge"}},
-		{Name: "a purge forgets what is shared", BeforePurge: `UPDATE blobs SET shared = NULL WHERE expires IS NOT NULL`, Caught: []string{"copies/expiry", "copies/last-blob"}},
+		{Name: "a purge ends shares of other blobs", BeforePurge: `UPDATE shares SET refs = 1 WHERE content IN (SELECT content FROM blobs WHERE expires IS NOT NULL)`, Caught: []string{"copies/expiry", "copies/last-blob", "copies/race-purge"}},
+		{Name: "a purge forgets shares", BeforePurge: `UPDATE blobs SET shared = NULL WHERE expires IS NOT NULL`, Caught: []string{"copies/expiry", "copies/last-blob"}},
 		{Name: "a copy is free", Schema: dbtest.On(`AFTER INSERT ON blobs WHEN NEW.shared = NEW.content`, charge("NEW.owner", "bytes", "-NEW.size")), Caught: []string{"moves/usage", "model/history", "copies/race-move"}},
-		{Name: "garbage of what was shared is free", Schema: dbtest.On(`AFTER DELETE ON shares`, charge("(SELECT b.owner FROM blobs b WHERE b.content = OLD.content)", "retained", "-1024")), Caught: []string{"moves/usage", "model/history"}},
+		{Name: "garbage of a share is free", Schema: dbtest.On(`AFTER DELETE ON shares`, charge("(SELECT b.owner FROM blobs b WHERE b.content = OLD.content)", "retained", "-1024")), Caught: []string{"moves/usage", "model/history"}},
 	})
 }
 
@@ -52,10 +52,10 @@ func TestBrokenCopiesAreCaught(t *testing.T) {
 				c.Restated, c.To.ContentType, c.To.Metadata = true, "", ""
 			}
 		}), Caught: []string{"copies/copy", "copies/onto-itself", "model/history"}},
-		{Name: "a copy ignores what is restated", Break: copies(func(c *metastore.Copy, _ metastore.Blob) { c.Restated = false }), Caught: []string{"copies/copy", "copies/onto-itself", "model/history"}},
+		{Name: "a copy ignores restated members", Break: copies(func(c *metastore.Copy, _ metastore.Blob) { c.Restated = false }), Caught: []string{"copies/copy", "copies/onto-itself", "model/history"}},
 		{Name: "a copy expires with its source", Break: copies(func(c *metastore.Copy, source metastore.Blob) { c.To.Expires = source.Expires }), Caught: []string{"copies/copy", "copies/expiry", "model/history"}},
 		{Name: "a copy counts to the source's owner", Break: copies(func(c *metastore.Copy, source metastore.Blob) { c.To.Owner = source.Owner }), Caught: []string{"copies/copy", "moves/usage", "model/history"}},
-		{Name: "copies what has expired", Break: dbtest.Broken[copiesExpired], Caught: []string{"copies/errors", "model/history"}},
+		{Name: "copies an expired blob", Break: dbtest.Broken[copiesExpired], Caught: []string{"copies/errors", "model/history"}},
 		{Name: "a move ignores the source's precondition", Break: moves(func(m *metastore.Move, _ metastore.Blob) { m.Source = nil }), Caught: []string{"copies/preconditions", "moves/once"}},
 		{Name: "a move ignores the destination's precondition", Break: moves(func(m *metastore.Move, _ metastore.Blob) { m.Precondition = nil }), Caught: []string{"copies/preconditions", "copies/race-one-name", "model/history"}},
 		{Name: "a move keeps the source", Break: dbtest.Broken[movesByCopy], Caught: []string{"moves/move", "moves/over", "model/history"}},
@@ -82,7 +82,7 @@ func TestBrokenCopiesAreCaught(t *testing.T) {
 				m.Made = func(*metastore.Blob) bool { return true }
 			}
 		}), Caught: []string{"moves/made"}},
-		{Name: "a delete returns what others have", Break: dbtest.Broken[returnsShared], Caught: []string{"copies/delete", "model/history"}},
+		{Name: "a delete returns a shared content", Break: dbtest.Broken[returnsShared], Caught: []string{"copies/delete", "model/history"}},
 	})
 }
 
@@ -144,7 +144,7 @@ func (s copiesExpired) CopyBlob(ctx context.Context, c metastore.Copy) (metastor
 	return s.Correct.CopyBlob(ctx, c)
 }
 
-// movesByCopy copies what it should move.
+// movesByCopy copies blobs that it should move.
 type movesByCopy struct{ dbtest.Correct }
 
 func (s movesByCopy) MoveBlob(ctx context.Context, m metastore.Move) (metastore.Blob, error) {
@@ -173,7 +173,7 @@ func (s movesAfterAsking) MoveBlob(ctx context.Context, m metastore.Move) (metas
 			return metastore.Blob{}, err
 		}
 		m.Precondition = nil
-		time.Sleep(5 * time.Millisecond) // the others ask meanwhile
+		time.Sleep(5 * time.Millisecond) // the other callers ask meanwhile
 	}
 	return s.Correct.MoveBlob(ctx, m)
 }

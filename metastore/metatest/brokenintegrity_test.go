@@ -8,7 +8,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestBrokenIntegrityIsCaught breaks what a store knows of its stored bytes.
+// TestBrokenIntegrityIsCaught breaks a store's records of damage and scrubs.
 func TestBrokenIntegrityIsCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "heals without garbage", Schema: dbtest.On(`AFTER INSERT ON garbage WHEN NEW.owner IS NULL AND NEW.charge = 0`, `DELETE FROM extents WHERE content = NEW.content; DELETE FROM garbage WHERE content = NEW.content`), Caught: []string{"integrity/heal"}},

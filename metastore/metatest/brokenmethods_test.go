@@ -33,9 +33,9 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 		{Name: "skips garbage of one time at a page border", Break: dbtest.Broken[pagesByTime], Caught: []string{"garbage/paging"}},
 		{Name: "counts garbage that is not due", Break: dbtest.Broken[countsAll], Caught: []string{"garbage/paging"}},
 		{Name: "does not count the bytes of garbage", Break: dbtest.Broken[weightless], Caught: []string{"garbage/paging"}},
-		{Name: "drops what is not small", Break: dbtest.Broken[dropsLarge], Caught: []string{"garbage/contents"}},
+		{Name: "drops contents that are not small", Break: dbtest.Broken[dropsLarge], Caught: []string{"garbage/contents"}},
 		{Name: "cuts long names", Break: dbtest.Broken[cutsNames], Caught: []string{"names/long", "blobs/oversize"}},
-		{Name: "commits what was stored ahead", Break: dbtest.Broken[commitsStaged], Caught: []string{"blobs/large-refused"}},
+		{Name: "commits extents that were stored ahead", Break: dbtest.Broken[commitsStaged], Caught: []string{"blobs/large-refused"}},
 		{Name: "accepts stale extents", Break: dbtest.Broken[takesStale], Caught: []string{"blobs/extent-age"}},
 		{Name: "keeps the parts of ended uploads", Break: dbtest.Broken[keepsParts], Caught: []string{"uploads/outcome"}},
 		{Name: "a repeated abort releases twice", Break: dbtest.Broken[abortsTwice], Caught: []string{"usage/uploads"}},
@@ -50,7 +50,7 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 		{Name: "opens a row that was read before a commit", Break: func(c dbtest.Correct) dbtest.Handle {
 			return &invalidatesLate{keepsRows: keepsRows{Correct: c}, removed: make(chan struct{})}
 		}, Caught: []string{"blobs/open-races"}},
-		{Name: "opens what has expired", Break: func(c dbtest.Correct) dbtest.Handle { return &keepsExpired{keepsRows{Correct: c}} }, Caught: []string{"blobs/open"}},
+		{Name: "opens an expired blob", Break: func(c dbtest.Correct) dbtest.Handle { return &keepsExpired{keepsRows{Correct: c}} }, Caught: []string{"blobs/open"}},
 		{Name: "opens without the first extent", Break: dbtest.Broken[opensWithoutExtent], Caught: []string{"blobs/open"}},
 		{Name: "opens with the second extent", Break: dbtest.Broken[opensSecondExtent], Caught: []string{"blobs/open"}},
 	})
@@ -173,7 +173,7 @@ func (s holdsForEver) HoldGarbage(ctx context.Context, id string, _ time.Duratio
 	return s.Correct.HoldGarbage(ctx, id, 1000*time.Hour)
 }
 
-// extendsNoHold begins another hold in place of an extension.
+// extendsNoHold begins another hold and extends none.
 type extendsNoHold struct{ dbtest.Correct }
 
 func (s extendsNoHold) HoldGarbage(ctx context.Context, id string, d time.Duration) (time.Time, error) {
@@ -453,7 +453,7 @@ func (s countsRefused) CommitBlob(ctx context.Context, b metastore.Blob, extents
 	return out, err
 }
 
-// countsLater counts what a commit replaces as it was before the commit.
+// countsLater counts the blob that a commit replaces as it was before the commit.
 type countsLater struct{ dbtest.Correct }
 
 func (s countsLater) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {

@@ -32,11 +32,11 @@ const (
 	resent    = `AFTER UPDATE ON parts`
 )
 
-// TestBrokenRowsAreCaught breaks what a store keeps.
+// TestBrokenRowsAreCaught breaks a store's rows.
 func TestBrokenRowsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "overwrite loses the garbage", Schema: dbtest.On(`AFTER INSERT ON garbage`, `DELETE FROM garbage WHERE content = NEW.content; DELETE FROM extents WHERE content = NEW.content`), Caught: []string{"blobs/overwrite", "garbage/life"}},
-		{Name: "keeps what was stored ahead", Schema: dbtest.On(`AFTER UPDATE OF since ON garbage`, `UPDATE garbage SET since = 1 << 62 WHERE content = NEW.content`), Caught: []string{"blobs/large-refused"}},
+		{Name: "keeps extents that were stored ahead", Schema: dbtest.On(`AFTER UPDATE OF since ON garbage`, `UPDATE garbage SET since = 1 << 62 WHERE content = NEW.content`), Caught: []string{"blobs/large-refused"}},
 		{Name: "calls every date unique", Schema: dbtest.On(`AFTER UPDATE ON blobs`, `UPDATE blobs SET shared_second = 0 WHERE content = NEW.content`), Caught: []string{"blobs/dates"}},
 		{Name: "keeps the metadata of a replaced blob", Schema: dbtest.On(replaced, `UPDATE blobs SET metadata = CAST(NEW.content || substr(OLD.metadata, 17) AS BLOB) WHERE content = NEW.content AND COALESCE(length(NEW.metadata), 0) = 0`), Caught: []string{"blobs/metadata", "model/history"}},
 		{Name: "loses the metadata of an upload", Schema: dbtest.On(`AFTER INSERT ON uploads`, `UPDATE uploads SET metadata = NULL WHERE id = NEW.id`), Caught: []string{"blobs/metadata", "uploads/life", "model/history"}},
@@ -45,7 +45,7 @@ func TestBrokenRowsAreCaught(t *testing.T) {
 	})
 }
 
-// TestBrokenUsageIsCaught breaks what is counted to owners.
+// TestBrokenUsageIsCaught breaks the counts of owners.
 func TestBrokenUsageIsCaught(t *testing.T) {
 	const owner = `(SELECT u.owner FROM uploads u WHERE u.content = NEW.content)`
 	catch(t, []dbtest.Mutant{
@@ -73,7 +73,7 @@ func TestBrokenUsageIsCaught(t *testing.T) {
 	})
 }
 
-// TestBrokenAccountsAreCaught breaks what is counted of accounts.
+// TestBrokenAccountsAreCaught breaks the counts of accounts.
 func TestBrokenAccountsAreCaught(t *testing.T) {
 	every := []string{"accounts/changes", "accounts/folded", "accounts/race"}
 	catch(t, []dbtest.Mutant{
@@ -81,7 +81,7 @@ func TestBrokenAccountsAreCaught(t *testing.T) {
 		{Name: "does not count bytes", Schema: dbtest.On(`AFTER INSERT ON account_sums`, `UPDATE account_sums SET bytes = 0`), Caught: append(every, "accounts/pages", "accounts/purge")},
 		{Name: "keeps an account without blobs", Schema: dbtest.On(deleted, `INSERT INTO account_sums (account, blobs, bytes) VALUES (OLD.account, 1, 0) ON CONFLICT (account) DO UPDATE SET blobs = blobs + 1`), Caught: append(every, "model/history")},
 		{Name: "does not count a complete", Schema: dbtest.On(committed, `UPDATE account_sums SET bytes = bytes - NEW.size WHERE account = NEW.account`), Caught: []string{"accounts/changes", "accounts/race"}},
-		{Name: "does not count what is purged", Schema: dbtest.On(purged, `UPDATE account_sums SET blobs = blobs + 1 WHERE account = OLD.account`), Caught: []string{"accounts/purge"}},
-		{Name: "forgets what was added up", AfterPurge: `DELETE FROM account_sums`, Caught: []string{"accounts/pages", "accounts/purge", "accounts/folded", "accounts/race"}},
+		{Name: "does not count purged blobs", Schema: dbtest.On(purged, `UPDATE account_sums SET blobs = blobs + 1 WHERE account = OLD.account`), Caught: []string{"accounts/purge"}},
+		{Name: "forgets the sums", AfterPurge: `DELETE FROM account_sums`, Caught: []string{"accounts/pages", "accounts/purge", "accounts/folded", "accounts/race"}},
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"sluice/metastore"
 )
 
-// TestBrokenUnevenPartsAreCaught breaks what a store keeps of uneven parts, and how it completes
-// their uploads.
+// TestBrokenUnevenPartsAreCaught breaks a store's rows of uneven parts, and how it completes their
+// uploads.
 func TestBrokenUnevenPartsAreCaught(t *testing.T) {
 	const begun = `AFTER INSERT ON starts`
 	start := func(value string) string {
@@ -28,11 +28,11 @@ func TestBrokenUnevenPartsAreCaught(t *testing.T) {
 		{Name: "begins parts too late", Schema: start(`start = start + 1`), Caught: []string{"uneven/complete", "uneven/unchosen", "uneven/many", "model/history"}},
 		{Name: "begins parts at the last one", Schema: start(`start = start - size`), Caught: []string{"uneven/complete", "uneven/race"}},
 		{Name: "sizes parts wrongly", Schema: start(`size = size + 1`), Caught: []string{"uneven/complete", "uneven/repeated", "model/history"}},
-		{Name: "keeps the starts of what is dropped", Schema: `DROP TRIGGER starts_dropped`, Caught: []string{"uneven/garbage"}},
+		{Name: "keeps the starts of dropped contents", Schema: `DROP TRIGGER starts_dropped`, Caught: []string{"uneven/garbage"}},
 		{Name: "drops the starts with the blob", Schema: dbtest.On(`AFTER INSERT ON garbage`, `DELETE FROM starts WHERE content = NEW.content`), Caught: []string{"uneven/garbage"}},
 		{Name: "drops the starts with the first copy", Schema: dbtest.On(countedDown, `DELETE FROM starts WHERE content = NEW.content`), Caught: []string{"uneven/copies"}},
-		{Name: "what is not chosen is free", Schema: dbtest.On(committed, charge("NEW.owner", "retained", "NEW.size - NEW.bytes")), Caught: []string{"uneven/usage", "model/history"}},
-		{Name: "what is not chosen has no rows", Schema: dbtest.On(committed+" AND NEW.size < NEW.bytes", charge("NEW.owner", "retained", "-1024")), Caught: []string{"uneven/usage", "model/history"}},
+		{Name: "a part that is not chosen is free", Schema: dbtest.On(committed, charge("NEW.owner", "retained", "NEW.size - NEW.bytes")), Caught: []string{"uneven/usage", "model/history"}},
+		{Name: "a part that is not chosen has no rows", Schema: dbtest.On(committed+" AND NEW.size < NEW.bytes", charge("NEW.owner", "retained", "-1024")), Caught: []string{"uneven/usage", "model/history"}},
 		{Name: "chooses all parts", Break: dbtest.Broken[choosesAll], Caught: []string{"uneven/unchosen", "uneven/usage", "uneven/race", "model/history"}},
 		{Name: "an uneven complete ignores the revision", Break: dbtest.Broken[choosesAtAnyRevision], Caught: []string{"uneven/refused", "uneven/race", "model/history"}},
 		{Name: "an uneven complete ignores the precondition", Break: completes(func(c *unevenCompletion) { c.precondition = nil }), Caught: []string{"uneven/refused", "model/history"}},

@@ -53,7 +53,7 @@ func (p *probe) copied(from metastore.Blob, to metastore.Blob) metastore.Blob {
 	return b
 }
 
-// restated replaces what a blob's writer states about it.
+// restated replaces a blob's members that its writer states.
 func (p *probe) restated(to metastore.Blob) metastore.Blob {
 	b, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(to), To: to, Restated: true})
 	p.OK(err, "copy of %.40q onto itself", to.Name)
@@ -82,19 +82,19 @@ func copyKeepsDates(p *probe) {
 
 // reads ends the check unless every method returns this blob with these extents.
 func (p *probe) reads(b metastore.Blob, extents []metastore.Extent, format string, a ...any) {
-	what := fmt.Sprintf(format, a...)
+	call := fmt.Sprintf(format, a...)
 	got, err := p.Store.Blob(p.Ctx, b.Account, b.Name)
-	p.OK(err, "blob %.40q after %s", b.Name, what)
-	p.Equal(got, b, "blob after %s", what)
-	p.Equal(p.allExtents(b.Content), extents, "extents after %s", what)
+	p.OK(err, "blob %.40q after %s", b.Name, call)
+	p.Equal(got, b, "blob after %s", call)
+	p.Equal(p.allExtents(b.Content), extents, "extents after %s", call)
 	got, first, err := p.Store.OpenBlob(p.Ctx, b.Account, b.Name)
-	p.OK(err, "opening %.40q after %s", b.Name, what)
-	p.Equal(got, b, "opened blob after %s", what)
+	p.OK(err, "opening %.40q after %s", b.Name, call)
+	p.Equal(got, b, "opened blob after %s", call)
 	if b.Size > 0 {
-		p.Equal(first, extents[:1], "first extent after %s", what)
+		p.Equal(first, extents[:1], "first extent after %s", call)
 	}
 	page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: b.Account, Prefix: b.Name, Limit: 1, Metadata: true}))
-	p.Equal(page.Blobs, []metastore.Blob{b}, "listed blob after %s", what)
+	p.Equal(page.Blobs, []metastore.Blob{b}, "listed blob after %s", call)
 }
 
 // missing ends the check unless there is no blob.
@@ -102,8 +102,8 @@ func (p *probe) missing(n metastore.BlobName, format string, a ...any) {
 	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, n.Account, n.Name)), database.ErrNotFound, format, a...)
 }
 
-// copyMembers copies a blob with all members set, within its account and into others, with
-// short and long names, and restates what a writer states.
+// copyMembers copies a blob with all members set, within its account and into other accounts, with
+// short and long names, and restates the members that a writer states.
 func copyMembers(p *probe) {
 	extents := []metastore.Extent{p.Extent(0, 0, dbtest.MiB+1), p.Inline(0, dbtest.MiB+1, []byte("xy"))}
 	source := p.put(metastore.Blob{
@@ -120,7 +120,7 @@ func copyMembers(p *probe) {
 	} {
 		for _, restated := range []bool{false, true} {
 			to.ContentType, to.Metadata = "image/x", "another"
-			// What the caller does not decide is ignored.
+			// All other members of To are ignored.
 			to.Content, to.Size, to.CRC64, to.PartSize, to.SHA256, to.Modified, to.SharedSecond = p.Content(), 7, 7, 7, []byte("7"), soon, true
 			p.Clock.Advance(time.Second)
 			got, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(source), To: to, Restated: restated})
@@ -220,8 +220,8 @@ func copyContents(p *probe) {
 	verify(dbtest.Value(p.Store.Blob(p.Ctx, "a", "inline part")), true, stored(e))
 }
 
-// copyOntoItself changes what a writer states about a blob, and nothing else. The content does not
-// become garbage, whether other blobs have it or not.
+// copyOntoItself changes a blob's members that its writer states, and nothing else. The content
+// does not become garbage, whether other blobs have it or not.
 func copyOntoItself(p *probe) {
 	for _, extents := range [][]metastore.Extent{nil, {p.Inline(0, 0, []byte("x"))}, {p.Extent(0, 0, 9)}} {
 		for shared := range 2 {
@@ -313,11 +313,11 @@ func copyErrors(p *probe) {
 	p.Audited()
 }
 
-// errDestination is the error of a destination's precondition, beside errRefused of a source's.
+// errDestination is a destination's precondition's error, beside a source's errRefused.
 var errDestination = errors.New("refused by the precondition on the destination")
 
-// copyPreconditions checks what the preconditions of copies and moves are called with, in which
-// order, and that a refusal changes nothing.
+// copyPreconditions checks the arguments and the order of the preconditions' calls in copies and
+// moves, and that a refusal changes nothing.
 func copyPreconditions(p *probe) {
 	b, e := p.Put("a", "source")
 	twin := p.copied(b, metastore.Blob{Account: "b", Name: "twin", Owner: "x"})

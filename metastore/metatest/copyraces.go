@@ -46,14 +46,14 @@ func copyRace(p *probe, verbs ...string) {
 	}
 }
 
-// copyRacers is what the callers of a race use. A probe makes it before, because its methods must
-// not be called concurrently.
+// copyRacers has the arguments and results for a race's callers. A probe makes it before, because
+// its methods must not be called concurrently.
 type copyRacers struct {
 	source, copy, other metastore.BlobName
 	blobs               []metastore.Blob // each caller's own, which is not committed yet
 	extents             []metastore.Extent
 	uploads             []metastore.Upload
-	contents            map[metastore.ContentID]metastore.Extent // the extents of what was committed
+	contents            map[metastore.ContentID]metastore.Extent // the extents of committed contents
 	copied              []metastore.Blob                         // each caller's result, if any
 }
 
@@ -85,7 +85,7 @@ func (p *probe) newCopyRace(round, callers int) *copyRacers {
 	return r
 }
 
-// copies copies the source or its copy to a fresh name, and to another one from there.
+// copies copies the source or its copy to a fresh name, and from there to a second one.
 func (r *copyRacers) copies(p *probe, s whole.Database, i int) error {
 	from := []metastore.BlobName{r.source, r.copy}[i/2%2]
 	b, err := s.CopyBlob(p.Ctx, metastore.Copy{From: from, To: r.blobs[i], Precondition: createOnly})

@@ -96,8 +96,8 @@ func garbagePaging(p *probe) {
 	p.duePages(slices.Delete(slices.Delete(slices.Clone(all), 5, 6), 0, 1), 0)
 }
 
-// duePages compares what has been garbage for the grace, in pages of several lengths, with the
-// entries of list that became garbage that long ago.
+// duePages compares the contents that have been garbage for the grace, in pages of several lengths,
+// with the entries of list that became garbage that long ago.
 func (p *probe) duePages(list []metastore.GarbageContent, grace time.Duration) {
 	due := p.Clock.Now().Add(-grace)
 	want := slices.DeleteFunc(slices.Clone(list), func(g metastore.GarbageContent) bool { return g.Since.After(due) })

@@ -33,7 +33,7 @@ func (p *probe) commit(name string, extents ...metastore.Extent) metastore.Conte
 	return dbtest.Value(p.Store.CommitBlob(p.Ctx, b, extents, nil)).Content
 }
 
-// damageOf returns damage of an extent.
+// damageOf returns damage for an extent.
 func damageOf(content metastore.ContentID, e metastore.Extent, bad uint64) metastore.Damage {
 	return metastore.Damage{
 		ExtentID: metastore.ExtentID{Content: content, Position: metastore.Position{Part: e.Part, Offset: e.Offset}},
@@ -41,7 +41,7 @@ func damageOf(content metastore.ContentID, e metastore.Extent, bad uint64) metas
 	}
 }
 
-// record records damage and requires that the store says whether it did.
+// record records damage and requires that the store reports whether it did.
 func (p *probe) record(d metastore.Damage, want bool) {
 	got, err := p.Store.RecordDamage(p.Ctx, d)
 	p.OK(err, "record damage")
@@ -279,7 +279,7 @@ func integrityHealBody(p *probe) {
 		p.Equal(p.allExtents(content), stored(object, healed, other), "extents that were healed")
 		p.opens("a", "name")
 		p.opens("b", "copy")
-		p.Equal(p.damages(10)[0].Object, object.Object, "what is damaged after one of two extents was healed")
+		p.Equal(p.damages(10)[0].Object, object.Object, "the damaged object after one of two extents was healed")
 		p.Must(len(p.damages(10)) == 1, "damage after one of two extents was healed")
 		p.Must(len(p.Garbage()) == 0, "garbage after a body was healed")
 		p.Reopen()

@@ -21,13 +21,13 @@ var listChecks = []dbtest.Check{
 	check("list/bytes", listBytes),
 }
 
-// listed is what a page lists, without the metadata.
+// listed is a page's list, without the metadata.
 type listed struct {
 	names, groups []string
 	next          string
 }
 
-// modelPage is what a page lists by definition, of blobs without other texts than their names.
+// modelPage is a page's list by definition, of blobs without other texts than their names.
 func modelPage(names []string, q metastore.ListQuery) listed {
 	var entries []string
 	group := map[string]bool{}
@@ -128,7 +128,7 @@ func listPages(p *probe) {
 	}
 }
 
-// listRandom lists random names of a small alphabet with random queries. Some names are about as
+// listRandom lists random names from a small alphabet with random queries. Some names are about as
 // long as a name that is stored in two parts.
 func listRandom(p *probe) {
 	rnd := rand.New(rand.NewPCG(3, 4))

@@ -15,7 +15,7 @@ import (
 
 // TestMain lets rapid play enough histories to detect a broken store, also with -short, which plays
 // a fifth of them. It also prevents rapid from shortening and storing them: stored ones would be
-// played on the others.
+// played on other stores.
 func TestMain(m *testing.M) {
 	if err := errors.Join(flag.Set("rapid.checks", "5000"), flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "1ms")); err != nil {
 		panic(err)

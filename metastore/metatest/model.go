@@ -52,7 +52,7 @@ type model struct {
 	charges  map[string]modelCharge       // of garbage, by its content or, for a replaced part, by its key
 }
 
-// modelCharge is what garbage counts to its owner.
+// modelCharge is the charge for garbage to its owner.
 type modelCharge struct {
 	owner string
 	bytes int64
@@ -93,7 +93,7 @@ func (m *model) discard(content metastore.ContentID, owner string, bytes int64) 
 	m.charges[content.String()] = modelCharge{owner, bytes}
 }
 
-// release makes the content of a blob that is gone garbage, unless another blob has it.
+// release makes a content garbage after its blob is gone, unless another blob has it.
 func (m *model) release(old metastore.Blob) {
 	for _, b := range m.blobs {
 		if b.Content == old.Content {
@@ -431,7 +431,7 @@ func (h *history) complete(ctx context.Context, s whole.Database, u *modelUpload
 	return s.CompleteUpload(ctx, u.ID, revision, content.size, 5, precondition)
 }
 
-// modelContent is what an upload becomes.
+// modelContent is a completed upload's content.
 type modelContent struct {
 	parts    []metastore.Part
 	extents  []metastore.Extent
@@ -520,7 +520,7 @@ func (m *model) abort(u *modelUpload, now time.Time) {
 	u.end()
 }
 
-// end removes what an ended upload does not retain.
+// end removes the members that an ended upload does not retain.
 func (u *modelUpload) end() {
 	u.Parts, u.ContentType, u.Metadata, u.parts = 0, "", "", nil
 }

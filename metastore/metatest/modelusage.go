@@ -68,7 +68,7 @@ func (h *history) usage() {
 	}
 }
 
-// accounts compares the counts of the history's account, over every handle. Earlier histories have
+// accounts compares the counts for the history's account, over every handle. Earlier histories have
 // left no blobs in their accounts.
 func (h *history) accounts() {
 	var want []metastore.Account
@@ -133,8 +133,8 @@ func (h *history) Reopen() {
 	h.p.Store = h.handles[0]
 }
 
-// leave removes what the history has stored and would expire in a later one. Then the usage must be
-// zero.
+// leave removes the history's blobs and records that would expire in a later one. Then the usage
+// must be zero.
 func (h *history) leave() {
 	ctx, s, m := h.p.Ctx, h.handles[0], h.model
 	for name := range m.blobs {

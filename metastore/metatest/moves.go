@@ -160,7 +160,7 @@ func moveMade(p *probe) {
 }
 
 // moveOnce repeats moves with an idempotency key: each returns the recorded result, whatever has
-// become of the blobs, until the end of the retention.
+// become of both blobs, until the retention ends.
 func moveOnce(p *probe) {
 	once := func(key string) *database.Idempotency {
 		idem := dbtest.Idem("move", key)
@@ -179,12 +179,12 @@ func moveOnce(p *probe) {
 	first := dbtest.Value(move("k"))
 	p.Must(first.SharedSecond && first.Content == b.Content && first.Metadata == "metadata", "the move returned %+v", first)
 	first.ContentType, first.Metadata = "", ""
-	repeated := func(what string) {
+	repeated := func(change string) {
 		for range 2 {
 			got, err := move("k")
-			p.OK(err, "move repeated after %s", what)
+			p.OK(err, "move repeated after %s", change)
 			got.ContentType, got.Metadata = "", ""
-			p.Equal(got, first, "move repeated after %s", what)
+			p.Equal(got, first, "move repeated after %s", change)
 		}
 	}
 	repeated("nothing")
@@ -257,7 +257,7 @@ func moveOnce(p *probe) {
 	}
 }
 
-// moveUsage checks what copies and moves count to each owner, in full.
+// moveUsage checks each owner's whole usage after copies and moves.
 func moveUsage(p *probe) {
 	const row = metastore.RowCharge
 	uses := func(after string, want map[string]metastore.Used) {

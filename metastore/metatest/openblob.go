@@ -64,7 +64,7 @@ func openBlob(p *probe) {
 	p.opens("a", "inline")
 }
 
-// opens checks that OpenBlob returns what Blob and Extents return.
+// opens checks that OpenBlob returns the results of Blob and Extents.
 func (p *probe) opens(account, name string) {
 	want, err := p.Store.Blob(p.Ctx, account, name)
 	p.OK(err, "blob %s", name)

@@ -218,7 +218,7 @@ func unevenMany(p *probe) {
 	}
 }
 
-// unevenRefused calls CompleteUneven with what it must refuse.
+// unevenRefused calls CompleteUneven with arguments that it must refuse.
 func unevenRefused(p *probe) {
 	current, _ := p.Put("a", "name")
 	p.beginUneven("upload", "name")
@@ -237,7 +237,7 @@ func unevenRefused(p *probe) {
 	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "upload", before.Revision-1, chosen, 1, "", nil)), metastore.ErrRevisionMismatch, "an old revision")
 	_, err := p.Store.CompleteUneven(p.Ctx, "upload", before.Revision, chosen, 1, "", createOnly)
 	p.identical(err, errRefused, "complete")
-	p.Must(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "upload", before.Revision, 12, 1, nil)) != nil, "an upload of uneven parts was completed like another one")
+	p.Must(dbtest.Error(p.Store.CompleteUpload(p.Ctx, "upload", before.Revision, 12, 1, nil)) != nil, "an upload of uneven parts was completed like an even one")
 	p.Is(dbtest.Error(p.Store.CompleteUneven(p.Ctx, "unknown", 0, chosen, 1, "", nil)), database.ErrNotFound, "an unknown upload")
 	p.Equal(p.Upload("upload"), before, "upload after the refusals")
 	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name")), current, "blob after the refusals")
@@ -340,7 +340,7 @@ func unevenCopies(p *probe) {
 	}
 }
 
-// unevenUsage checks what the parts count that are not chosen.
+// unevenUsage checks the usage of parts that are not chosen.
 func unevenUsage(p *probe) {
 	const row = metastore.RowCharge
 	p.beginUneven("upload", "name")
@@ -354,7 +354,7 @@ func unevenUsage(p *probe) {
 	p.choose("upload", one, three)
 	after := dbtest.Value(p.Store.Usage(p.Ctx, "x"))
 	p.Equal(after, metastore.Used{Bytes: 14, Objects: 1, Names: 4, Retained: outcome + 870 + 2*row}, "usage after")
-	p.Must(after.Occupied() <= before.Occupied(), "a completion has increased what is occupied")
+	p.Must(after.Occupied() <= before.Occupied(), "a completion has increased the occupied bytes")
 	p.drop()
 	p.retains("x", outcome, "freeing the parts")
 	p.Purge()

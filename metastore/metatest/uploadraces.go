@@ -64,7 +64,7 @@ func uploadRace(p *probe, abort, idle bool) {
 	}
 }
 
-// ended ignores the errors that the loser of a race gets from an upload.
+// ended ignores the errors that a race's loser gets from an upload.
 func ended(err error) error {
 	if errors.Is(err, metastore.ErrAborted) || errors.Is(err, metastore.ErrCommitted) {
 		return nil

@@ -287,7 +287,7 @@ func uploadEnded(p *probe) {
 	p.Must(!p.isGarbage(b.Content), "the blob's content is garbage")
 }
 
-// uploadOutcome checks what an ended upload retains: neither its parts, nor its ContentType and
+// uploadOutcome checks that an ended upload retains neither its parts, nor its ContentType and
 // Metadata. Its blob has these two.
 func uploadOutcome(p *probe) {
 	for _, id := range []string{"aborted", "committed", "idle"} {

@@ -172,7 +172,7 @@ func usageComplete(p *probe) {
 	p.remove("a", "two")
 	p.uses("x", 5, 1, "deleting the completed blobs")
 	p.Clock.Advance(metastore.UploadRetention)
-	p.Purge() // the idle upload, and the outcomes of the others
+	p.Purge() // the idle upload, and the other uploads' outcomes
 	p.uses("x", 0, 0, "purging the uploads")
 }
 
@@ -210,7 +210,7 @@ func usageRefused(p *probe) {
 	p.uses("x", 10, 0, "a cancelled commit")
 }
 
-// usagePurge checks that what has expired counts until it is purged.
+// usagePurge checks that an expired blob counts until it is purged.
 func usagePurge(p *probe) {
 	for i, owner := range []string{"x", "y", "x", ""} {
 		dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{

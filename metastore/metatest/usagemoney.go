@@ -53,7 +53,7 @@ func usageChannels(p *probe) {
 	}
 }
 
-// usageOfRecords checks what recorded requests count.
+// usageOfRecords checks the usage of recorded requests.
 func usageOfRecords(p *probe) {
 	const row = metastore.RowCharge
 	record := func(key, owner string) {

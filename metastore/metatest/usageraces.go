@@ -39,7 +39,7 @@ func (p *probe) counted(owner string) {
 	}
 	got := dbtest.Value(p.Store.Usage(p.Ctx, owner))
 	got.Retained = 0 // see allRetained
-	p.Equal(got, want, "usage of %q compared with what is stored", owner)
+	p.Equal(got, want, "usage of %q compared with the stored blobs", owner)
 }
 
 // allRetained ends the check unless exactly this is retained of the owners: all garbage, with an
@@ -138,7 +138,7 @@ func usageRace(p *probe) {
 	}
 	p.allRetained(owners, uploads)
 	garbage := p.Garbage()
-	errs = dbtest.Race(len(garbage), func(i int) error { // while others are purged
+	errs = dbtest.Race(len(garbage), func(i int) error { // while more garbage is purged
 		_, purged := p.Store.Purge(p.Ctx, 10)
 		return errors.Join(purged, p.Store.DropContents(p.Ctx, garbage[i:min(i+3, len(garbage))]))
 	})
@@ -146,7 +146,7 @@ func usageRace(p *probe) {
 	p.allRetained(owners, uploads)
 }
 
-// passing ignores the errors that the loser of a race gets.
+// passing ignores the errors that a race's loser gets.
 func passing(err error) error {
 	for _, target := range []error{database.ErrNotFound, database.ErrExists, metastore.ErrAborted, metastore.ErrCommitted} {
 		if errors.Is(err, target) {

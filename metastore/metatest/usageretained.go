@@ -15,7 +15,7 @@ func (p *probe) retains(owner string, want int64, after string) {
 	p.Must(got.Retained == want, "%d bytes are retained of %q after %s, want %d", got.Retained, owner, after, want)
 }
 
-// drop drops all garbage, every other content by DropContents if it is small, and the others by
+// drop drops all garbage, every other content by DropContents if it is small, and the rest by
 // DropContent.
 func (p *probe) drop() {
 	for i, id := range p.Garbage() {
@@ -29,8 +29,8 @@ func (p *probe) drop() {
 	p.Must(len(p.Garbage()) == 0, "garbage is left")
 }
 
-// usageRetained checks what garbage, outcomes of uploads and recorded requests count, to whom, and
-// until when.
+// usageRetained checks the retained bytes of garbage, outcomes of uploads and recorded requests, to
+// whom they count, and until when.
 func usageRetained(p *probe) {
 	const row = metastore.RowCharge
 	p.putFor("x", "one", 100)
@@ -55,7 +55,7 @@ func usageRetained(p *probe) {
 	p.Purge()
 	p.retains("x", 0, "another purge")
 
-	// An upload's outcome counts from the beginning of the upload until it is forgotten.
+	// An upload's outcome counts from the upload's beginning until it is forgotten.
 	p.beginFor("x", "committed", "name")
 	outcome := row + int64(len("name"))
 	p.retains("x", outcome, "a begin")
@@ -135,13 +135,13 @@ func usageOfStaged(p *probe) {
 	p.retains("staged", 0, "freeing it")
 }
 
-// usageOccupied checks that what is never refused never increases what is occupied, and that what
-// is reserved for the others is not exceeded.
+// usageOccupied checks that calls that are never refused never increase the occupied bytes, and
+// that the other calls do not exceed their reservations.
 func usageOccupied(p *probe) {
 	last := int64(0)
-	grows := func(atMost int64, what string) {
+	grows := func(atMost int64, call string) {
 		used := dbtest.Value(p.Store.Usage(p.Ctx, "x"))
-		p.Must(used.Occupied()-last <= atMost, "%s occupies %d bytes, and %d were reserved", what, used.Occupied()-last, atMost)
+		p.Must(used.Occupied()-last <= atMost, "%s occupies %d bytes, and %d were reserved", call, used.Occupied()-last, atMost)
 		last = used.Occupied()
 	}
 	put := func(name, metadata string, size int64) {

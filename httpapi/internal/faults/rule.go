@@ -1,6 +1,6 @@
 // Package faults makes a local instance fail on demand, so that users can test how their programs
 // handle failures. A fault is a delay, an error, or a response that is cut, slow or lost: none
-// changes what is stored, apart from what the request itself does.
+// changes stored data, apart from the request's own effect.
 package faults
 
 import (
@@ -28,7 +28,7 @@ const (
 	FullDisk       Kind = "full-disk"       // the response to a request that stores something on a full disk
 )
 
-// Fault is what happens to a request.
+// Fault is a fault that happens to a request.
 type Fault struct {
 	Kind   Kind          // "": nothing
 	Delay  time.Duration // of Delay: 1 ms to MaxDelay
@@ -61,7 +61,7 @@ const (
 	Blob     = "blob"     // one blob
 	Channel  = "channel"  // channels, and one channel
 	Complete = "complete" // completing an upload
-	Info     = "info"     // what the service is, and its figures
+	Info     = "info"     // the service's description and figures
 	List     = "list"     // the list of blobs
 	Part     = "part"     // an upload's part
 	Session  = "session"  // sessions, and one session
@@ -76,7 +76,7 @@ var (
 	storing = []string{Blob, Channel, Complete, Part, Session, Upload}
 )
 
-// Rule says which requests have a fault.
+// Rule selects requests for a fault.
 type Rule struct {
 	Method    string // "": any
 	Operation string // "": any
@@ -110,7 +110,7 @@ func (r Rule) String() string {
 	return strings.Join(words, " ") + ": " + r.Fault.String()
 }
 
-// Request is what rules consider in a request.
+// Request has the parts of a request that rules consider.
 type Request struct {
 	Method    string
 	Operation string
@@ -139,7 +139,7 @@ func (f Fault) possible(q Request) bool {
 const maxRule = 200
 
 // Parse parses a rule: [METHOD] [OPERATION] [SHARE% | first N]: FAULT, or FAULT alone for all
-// requests. Errors say what is allowed.
+// requests. Errors name the allowed values.
 func Parse(text string) (Rule, error) {
 	if len(text) > maxRule {
 		return Rule{}, fmt.Errorf("a rule has at most %d characters", maxRule)

@@ -23,7 +23,7 @@ type Set struct {
 	headers counter // for requests that state a share themselves
 }
 
-// counted is a rule and what became of it.
+// counted is a rule with its counts.
 type counted struct {
 	rule Rule
 	counter
@@ -37,7 +37,7 @@ type counter struct {
 	requests int64
 }
 
-// Counts says how often a rule was used.
+// Counts counts a rule's uses.
 type Counts struct {
 	Rule     Rule
 	Requests int64 // that match

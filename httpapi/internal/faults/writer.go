@@ -27,8 +27,8 @@ func NewWriter(ctx context.Context, w http.ResponseWriter, f Fault) *Writer {
 	return &Writer{ResponseWriter: w, control: http.NewResponseController(w), ctx: ctx, fault: f, broken: f.Kind == DropReply}
 }
 
-// Broken reports whether the response is not what it must look like to the client, so that the
-// connection must be closed.
+// Broken reports whether the response is incomplete for the client, so that the connection must be
+// closed.
 func (w *Writer) Broken() bool { return w != nil && w.broken }
 
 // Fault returns the fault.
@@ -44,7 +44,7 @@ func (w *Writer) WriteHeader(status int) {
 	}
 }
 
-// FlushError sends what is buffered.
+// FlushError sends buffered bytes.
 func (w *Writer) FlushError() error {
 	if w.fault.Kind == DropReply {
 		return nil
@@ -52,7 +52,7 @@ func (w *Writer) FlushError() error {
 	return w.control.Flush()
 }
 
-// Write sends p, or what the fault permits of it. It returns ErrCut if that is not all.
+// Write sends p, or the part that the fault permits. It returns ErrCut if that is not all.
 func (w *Writer) Write(p []byte) (int, error) {
 	switch w.fault.Kind {
 	case DropReply:

@@ -99,7 +99,7 @@ func TestClientNames(t *testing.T) {
 		}
 	}
 	if sent < 35 {
-		t.Errorf("only %d names were compared with what the client sent", sent)
+		t.Errorf("only %d names were compared with the client's names", sent)
 	}
 }
 

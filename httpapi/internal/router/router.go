@@ -26,7 +26,7 @@ type Route[T any] struct {
 	Method     string
 	Pattern    string
 	Unprefixed bool // also available without the base path
-	Value      T    // what the caller wants to know about the route
+	Value      T    // the caller's data about the route
 }
 
 // Router matches requests against a table of routes. It is immutable and safe for concurrent use.

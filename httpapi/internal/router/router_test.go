@@ -287,7 +287,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// FuzzEscapedWords checks that a path matches what it matches with its first letter escaped, for
+// FuzzEscapedWords checks that a path matches the same route with its first letter escaped, for
 // which the words of patterns are compared after decoding.
 func FuzzEscapedWords(f *testing.F) {
 	rt, err := New("", []Route[int]{

@@ -2,7 +2,7 @@
 // operators. Each call has a mutation's number. It returns the original operator's result, unless
 // that mutation is the active one: then it returns the mutated operator's result.
 //
-// The environment selects what happens, so that one binary serves all of a package's mutations. The
+// The environment selects the mutation, so that one binary serves all of a package's mutations. The
 // functions may be called concurrently.
 package switches
 
@@ -46,8 +46,8 @@ func number(text string) int {
 }
 
 // open returns the record's descriptor, or noRecord if there is none. The record is not an os.File
-// because the tests under it may run in a bubble of testing/synctest or count what the os package
-// has open.
+// because the tests under it may run in a bubble of testing/synctest or count the files that the os
+// package has open.
 func open(name string) descriptor {
 	if name == "" {
 		return noRecord

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// contracts are the folders of the packages that have a traced Store. All spans are called
-// metastore.X, because that is the database's name in traces.
+// contracts are folders with packages that have a traced Store. All spans are called metastore.X,
+// because that is the database's name in traces.
 var contracts = []string{"metastore", "ledger", "access/keys"}
 
 func main() {

@@ -9,7 +9,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestStoresAreCurrent checks that stores.go has what the contracts have.
+// TestStoresAreCurrent checks that stores.go has the contracts' methods.
 func TestStoresAreCurrent(t *testing.T) {
 	root := testenv.Must(testenv.Root())(t)
 	want := testenv.Must(generate(root))(t)

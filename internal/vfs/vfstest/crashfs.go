@@ -21,11 +21,11 @@ import (
 // ErrCrashed is returned by every operation on a CrashFS, and on its files, after Crash.
 var ErrCrashed = errors.New("vfstest: the file system has crashed")
 
-// CrashFS is a file system in memory that tracks what was fsynced. On Crash it behaves as badly as
-// POSIX permits: a file loses the writes after its last sync, and an entry that was created,
-// renamed or removed after the last sync of its folder reverts to its state at that sync, even if
-// the file itself was synced. The root folder "/" always exists; the volume in a name, as on
-// Windows, is ignored.
+// CrashFS is a file system in memory that tracks which bytes and entries were fsynced. On Crash it
+// behaves as badly as POSIX permits: a file loses the writes after its last sync, and an entry that
+// was created, renamed or removed after the last sync of its folder reverts to its state at that
+// sync, even if the file itself was synced. The root folder "/" always exists; the volume in a
+// name, as on Windows, is ignored.
 type CrashFS struct {
 	mu struct {
 		sync.Mutex
@@ -65,13 +65,13 @@ func (c *CrashFS) Limit(bytes, inodes int64) {
 	c.mu.limit = vfs.Space{Size: bytes, Inodes: inodes}
 }
 
-// Crash simulates a power failure. It returns a file system with what survived. All further
+// Crash simulates a power failure. It returns a file system with the surviving files. All further
 // operations on c and on its open files return ErrCrashed, so that goroutines that still use c have
 // no effect.
 func (c *CrashFS) Crash() *CrashFS { return c.crash(nil) }
 
-// Tear is Crash, but some of what was not synced survives, chosen by r: each entry, and for each
-// file some bytes that were appended, with zeros between them that the disk had not written yet.
+// Tear is Crash, but some unsynced changes survive, chosen by r: each entry, and for each file some
+// bytes that were appended, with zeros between them that the disk had not written yet.
 func (c *CrashFS) Tear(r *rand.Rand) *CrashFS { return c.crash(r) }
 
 func (c *CrashFS) crash(r *rand.Rand) *CrashFS {
@@ -85,8 +85,8 @@ func (c *CrashFS) crash(r *rand.Rand) *CrashFS {
 	return after
 }
 
-// survivor returns what survives of n and everything below it, and adds it to used. With r, some of
-// what was not synced survives.
+// survivor returns n and everything below it as they survive, and adds them to used. With r, some
+// unsynced changes survive.
 func (n *node) survivor(used *vfs.Space, r *rand.Rand) *node {
 	used.Inodes++
 	if !n.mode.IsDir() {
@@ -111,7 +111,7 @@ func (n *node) survivor(used *vfs.Space, r *rand.Rand) *node {
 	return left
 }
 
-// keepSome puts some of a folder's changes since its last sync into what survives.
+// keepSome puts some changes to a folder since its last sync into survivors.
 func (n *node) keepSome(survivors map[string]*node, r *rand.Rand) {
 	changed := map[string]bool{}
 	for name, child := range n.entries {
@@ -400,7 +400,7 @@ func (f *crashFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// read reads what the file has from an offset on. The caller must hold the lock.
+// read reads the file's bytes from an offset on. The caller must hold the lock.
 func (f *crashFile) read(p []byte, off int64) (int, error) {
 	switch {
 	case f.writable:

@@ -56,7 +56,7 @@ func TestCrash(t *testing.T) {
 	wantErr(t, err, vfstest.ErrCrashed)
 	wantErr(t, c.SyncDir("/d"), vfstest.ErrCrashed)
 	if again := after.Crash(); vfstest.Read(t, again, "/d/partly") != "sync" {
-		t.Fatal("a second crash lost what the first one kept")
+		t.Fatal("a second crash lost bytes that the first one kept")
 	}
 }
 

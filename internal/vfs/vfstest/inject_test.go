@@ -9,7 +9,8 @@ import (
 	"sluice/internal/vfs/vfstest"
 )
 
-// TestInject checks what a write has stored if a fault strikes before it, after it, or halfway.
+// TestInject checks which bytes a write has stored if a fault strikes before it, after it, or
+// halfway.
 func TestInject(t *testing.T) {
 	for _, tc := range []struct {
 		moment vfstest.Moment

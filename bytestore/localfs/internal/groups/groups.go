@@ -20,8 +20,8 @@ type batch[T any] struct {
 }
 
 // Do calls run with the items of all callers that wait, or waits until another caller does, and
-// returns what run returned. Calls of run follow each other. A caller never joins the running one,
-// which may have begun before the caller's part was done.
+// returns run's error. Calls of run follow each other. A caller never joins the running one, which
+// may have begun before the caller's part was done.
 func (g *Group[T]) Do(item T, run func(items []T) error) error {
 	b, leads := g.join(item)
 	if leads {

@@ -9,8 +9,8 @@ import (
 	"sluice/bytestore/localfs/internal/groups"
 )
 
-// TestCallersShare holds the first call while others arrive. None joins it or gets its error, and
-// each item is in one later call.
+// TestCallersShare holds the first call while more callers arrive. None joins it or gets its error,
+// and each item is in one later call.
 func TestCallersShare(t *testing.T) {
 	const callers = 20
 	var g groups.Group[int]

@@ -53,7 +53,7 @@ func inFolder(t *testing.T, segment []byte) vfs.FS {
 	return disk
 }
 
-// TestRecordsBehindDamage flips each fifth bit of a segment. Only the record with the bit is lost.
+// TestRecordsBehindDamage flips each fifth bit in a segment. Only the record with the bit is lost.
 // Read reports that it is damaged, with the number of records behind it, if it was durable when a
 // later record was written; otherwise a power failure may have left it so.
 func TestRecordsBehindDamage(t *testing.T) {

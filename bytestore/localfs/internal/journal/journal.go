@@ -5,14 +5,14 @@
 //
 //	.journal-LR4CXZ7PCVSGYM3SYD3PLSNRRE
 //
-// No segment has a name that another one had, so a reader never takes a segment for an earlier one.
-// A segment has a record for each object, with its name, its bytes and a checksum, and another for
-// each that was removed since. It is sealed, and removed once the own files for its objects are
-// durable. Read finds what the segments have that a process left when it ended.
+// No segment has an earlier segment's name, so a reader never takes it for that one. A segment has
+// a record for each object, with its name, its bytes and a checksum, and another for each that was
+// removed since. It is sealed, and removed once its objects' own files are durable. Read finds the
+// objects in segments that a process left when it ended.
 //
-// A power failure can leave records in any state that were not synced. Others that cannot be read
-// are damaged: each record says how many before it were durable. Read goes on behind them, and
-// Remove keeps such a segment under another name, for operators:
+// A power failure can leave records that were not synced in any state. If a synced record cannot be
+// read, the segment is damaged: each record states how many before it were durable. Read goes on
+// after such a record, and Remove keeps such a segment under another name, for operators:
 //
 //	.damaged-journal-LR4CXZ7PCVSGYM3SYD3PLSNRRE
 package journal
@@ -60,7 +60,7 @@ type Journal struct {
 	unsynced []*Segment          // with objects that are not known to be durable
 }
 
-// Segment is one file of a journal.
+// Segment is one file in a journal.
 type Segment struct {
 	j    *Journal
 	path string
@@ -174,7 +174,7 @@ func (j *Journal) sync() error {
 	return nil
 }
 
-// sync syncs the segment's records. Others may be written meanwhile.
+// sync syncs the segment's records. More records may be written meanwhile.
 func (s *Segment) sync() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -202,7 +202,7 @@ func (s *Segment) sync() error {
 	return nil
 }
 
-// needsSync says that records were written that are not durable.
+// needsSync notes that a segment has records that are not durable.
 func (j *Journal) needsSync(s *Segment) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -211,7 +211,7 @@ func (j *Journal) needsSync(s *Segment) {
 	}
 }
 
-// needsNoSync says that all of a segment's objects are durable.
+// needsNoSync notes that a segment's objects are all durable.
 func (j *Journal) needsNoSync(s *Segment) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -230,8 +230,8 @@ func (s *Segment) write(record []byte) error {
 	return nil
 }
 
-// Forget says that an object is removed: Read will not find it when the process has ended. A power
-// failure may lose that. It does nothing for other names.
+// Forget records that an object is removed: Read will not find it when the process has ended. A
+// power failure may lose that record. It does nothing for other names.
 func (j *Journal) Forget(name string) {
 	j.mu.Lock()
 	s := j.live[name]

@@ -193,7 +193,7 @@ func TestRemovalsAreBounded(t *testing.T) {
 	}
 }
 
-// TestTornTails cuts the end of a segment at each byte, and damages each byte of a record.
+// TestTornTails cuts a segment's end at each byte, and damages each byte in a record.
 func TestTornTails(t *testing.T) {
 	disk := folder(t)
 	j := journal.New(disk, "/j", limit, itself)
@@ -228,15 +228,15 @@ func TestTornTails(t *testing.T) {
 			}
 		}
 	}
-	// A damaged body does not hide what follows it.
+	// A damaged body does not hide the records after it.
 	second := strings.Index(whole, "one")
 	if got := with(whole[:second] + "two" + whole[second+3:]); len(got) != 2 || got["name2"] != bodies[2] {
 		t.Errorf("after a damaged body: %d objects", len(got))
 	}
 }
 
-// TestFaults makes each operation fail in turn. An object that was appended is found
-// after a power failure that keeps any part of what else was written.
+// TestFaults makes each operation fail in turn. An object that was appended is found after a power
+// failure that keeps any unsynced writes.
 func TestFaults(t *testing.T) {
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {

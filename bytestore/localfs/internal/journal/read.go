@@ -41,7 +41,7 @@ func Read(fsys vfs.FS, dir string) (*Log, error) {
 	return l, nil
 }
 
-// list returns the paths of a folder's files that have names with a prefix.
+// list returns the paths to a folder's files that have names with a prefix.
 func list(fsys vfs.FS, dir, prefix string) (paths []string, err error) {
 	entries, err := fsys.ReadDir(dir)
 	for _, e := range entries {
@@ -52,8 +52,7 @@ func list(fsys vfs.FS, dir, prefix string) (paths []string, err error) {
 	return paths, err
 }
 
-// Newer returns nil if the folder has the segments that were read and no others, and otherwise a
-// new Log.
+// Newer returns nil if the folder has exactly the segments that were read, and otherwise a new Log.
 func (l *Log) Newer() (*Log, error) {
 	now, err := list(l.fs, l.dir, prefix)
 	if err != nil || slices.Equal(now, l.segments) {
@@ -87,7 +86,7 @@ func (l *Log) readSegment(path string) error {
 // Objects returns the objects that were stored and not removed, in the order of their records.
 func (l *Log) Objects() []Object { return l.objects }
 
-// Damage returns each damaged part of a segment.
+// Damage returns each damaged part in a segment.
 func (l *Log) Damage() []Damage { return l.damage }
 
 // Kept returns the paths of files that Remove has kept before this Log was read.

@@ -22,10 +22,10 @@ import (
 // An earlier version has written 0 for the last of these, and ignores it.
 const headerSize = 20
 
-// MaxBody is the greatest length in bytes of a body.
+// MaxBody is a body's greatest length in bytes.
 const MaxBody = 256 << 10
 
-// maxName is the greatest length of a name.
+// maxName is a name's greatest length.
 const maxName = 64
 
 // Room is how many bytes a buffer for Append has before the body.
@@ -33,7 +33,7 @@ const Room = headerSize + maxName
 
 var magic = [4]byte{'S', 'L', 'J', 1}
 
-// kind is what a record says.
+// kind is a record's kind.
 type kind byte
 
 const (

@@ -5,7 +5,7 @@ import "cmp"
 
 const width = 2 * 4 // has no mutation
 
-// Sign has both mutations of a comparison.
+// Sign has a comparison's two mutations.
 func Sign(n int) int {
 	if n < 0 {
 		return -1
