@@ -15,7 +15,7 @@ import (
 	"sluice/wire"
 )
 
-// Blob describes a blob. What the server did not report is zero.
+// Blob describes a blob. Fields that the server did not report are zero.
 type Blob struct {
 	Name         string
 	Size         int64  // in bytes
@@ -25,8 +25,8 @@ type Blob struct {
 	Expires      time.Time // zero: never
 	SHA256       []byte    // 32 bytes, if the writer sent it
 
-	// What else the writer sent. A listing has it only on request. Only a listing, Copy and Move
-	// return CacheControl.
+	// The writer's further headers. A listing has them only on request. Only a listing, Copy and
+	// Move return CacheControl.
 	CacheControl       string
 	ContentDisposition string
 	ContentLanguage    string

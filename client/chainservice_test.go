@@ -82,7 +82,7 @@ func (s *chainService) pay(dir string, change ...func(*client.PayerOptions)) *cl
 
 func (s *chainService) limit() uint64 { return min(s.ceiling, s.start+s.settled) }
 
-// expired returns what is collected only after a renewal.
+// expired returns the amount that is collected only after a renewal.
 func (s *chainService) expired() uint64 {
 	if s.accepted <= s.settled || time.Now().Before(s.proof.Expires()) {
 		return 0
@@ -90,7 +90,7 @@ func (s *chainService) expired() uint64 {
 	return s.accepted - s.settled
 }
 
-// collect collects what was accepted, unless it has expired.
+// collect collects the accepted amount, unless it has expired.
 func (s *chainService) collect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

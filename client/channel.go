@@ -45,7 +45,8 @@ type Channel struct {
 // withdrawn on the chain if that is more.
 func (ch *Channel) known() uint64 { return max(ch.Accepted, ch.Settled) }
 
-// OpenChannelOptions are the options of OpenChannel. What is zero has the service's default.
+// OpenChannelOptions are the options of OpenChannel. The service has a default for each field that
+// is zero.
 type OpenChannelOptions struct {
 	Sender           string    // the payer's address, which a hosted network requires
 	Deposit          uint64    // 0: 1,000,000
@@ -129,8 +130,8 @@ func (c *Client) Faucet(ctx context.Context, sender string, amount, paymentChann
 	return c.callChannel(ctx, r)
 }
 
-// CloseChannel closes a channel and returns what was settled, what was not, and the refund. It may
-// be repeated. It returns ErrNotFound, or ErrGone if the channel has expired.
+// CloseChannel closes a channel and returns the settled and unsettled amounts and the refund. It
+// may be repeated. It returns ErrNotFound, or ErrGone if the channel has expired.
 func (c *Client) CloseChannel(ctx context.Context, id string) (Channel, error) {
 	path, err := channelPath(id)
 	if err != nil {
@@ -167,7 +168,7 @@ func (c *Client) RenewChannel(ctx context.Context, id string, m *micropay.Microp
 type Reconciliation struct {
 	Channel Channel     // as the service had it
 	Chain   *ChainState // as the chain has it; nil: it does not exist there
-	After   *Channel    // as the service has it after it recorded what the chain says; nil: it did not
+	After   *Channel    // as the service has it after it recorded the chain's state; nil: it did not
 }
 
 // ChainState is a channel as a chain has it.
@@ -178,10 +179,10 @@ type ChainState struct {
 	Expires      time.Time
 }
 
-// Reconcile compares what the service knows about a channel with the chain. If write is true, the
-// service records what the chain says. A hosted network requires a key with the scope admin for all
-// accounts. It returns ErrNotFound if there is no such channel, ErrInvalid without a chain, or
-// ErrUnavailable if the chain cannot be read.
+// Reconcile compares a channel in the service's books with the chain. If write is true, the service
+// records the chain's state. A hosted network requires a key with the scope admin for all accounts.
+// It returns ErrNotFound if there is no such channel, ErrInvalid without a chain, or ErrUnavailable
+// if the chain cannot be read.
 func (c *Client) Reconcile(ctx context.Context, id string, write bool) (Reconciliation, error) {
 	path, err := channelPath(id)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package client is the Go client of sluice. It stores and reads blobs, transfers large files in
-// parallel, resumes what was interrupted, and pays for reads.
+// parallel, resumes interrupted transfers, and pays for reads.
 //
 // Put stores an io.Reader, PutFile a file and PutObject a blob of another service. A later PutFile
 // or PutObject resumes an interrupted upload. Copy copies a blob within its service, and Move moves
@@ -12,9 +12,9 @@
 // budget. A Payment in GetOptions pays for reads, with a limit for each read.
 //
 // A request that failed in a way that may pass is repeated with exponential backoff, if repeating
-// it is safe; a redirect is not followed. What a response says is checked before it is used, and
-// bounded, so that no server makes the client panic, take much memory or send requests without end:
-// the error is ErrBadResponse. Whatever is read or written as a whole is compared with the server's
+// it is safe; a redirect is not followed. Responses are checked before they are used, and bounded,
+// so that no server makes the client panic, take much memory or send requests without end: the
+// error is ErrBadResponse. Whatever is read or written as a whole is compared with the server's
 // ETag, and with the blob's SHA-256 if it has one. Every error that the server reported is an
 // *Error; errors.Is classifies it, for example as ErrNotFound.
 package client
@@ -79,8 +79,8 @@ type Options struct {
 	StallTimeout time.Duration
 
 	// MaxRetryAfter is the longest time that the client waits before it repeats a request because
-	// the server demands it. If the server demands more, the request fails with its Error.
-	// RetryAfter says when it can be repeated. 0 means DefaultMaxRetryAfter.
+	// the server demands it. If the server demands more, the request fails, and Error.RetryAfter is
+	// the demanded time. 0 means DefaultMaxRetryAfter.
 	MaxRetryAfter time.Duration
 
 	// OnWait is called before each wait that the server demands, with its length and the error for

@@ -81,8 +81,8 @@ var (
 	stored  = respond(204, map[string]string{"ETag": checksum.ETag(5, checksum.Update(0, []byte("hello")))}, "")
 )
 
-// TestRepeats checks which attempts are repeated, and what is reported when the outcome of one is
-// not known.
+// TestRepeats checks which attempts are repeated, and which error is returned when an attempt's
+// outcome is not known.
 func TestRepeats(t *testing.T) {
 	for name, test := range map[string]struct {
 		steps   []step
@@ -185,8 +185,8 @@ func TestWhatCannotBeSent(t *testing.T) {
 	testenv.Is(t, testenv.Error(client.New("http://h", client.Options{Key: "key\n"})), client.ErrInvalid, "a key with a line break")
 }
 
-// TestWithoutConnection checks that a request for which there was no connection is not said to have
-// an unknown outcome, and is not repeated if the certificate is not trusted.
+// TestWithoutConnection checks that a request for which there was no connection is not reported to
+// have an unknown outcome, and is not repeated if the certificate is not trusted.
 func TestWithoutConnection(t *testing.T) {
 	var requests atomic.Int64
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) })
@@ -258,7 +258,7 @@ func TestHeadIsRepeatedIfItMayBe(t *testing.T) {
 	})
 }
 
-// TestPutReturnsWhatIsStored compares what Put and PutFile return with what HEAD returns.
+// TestPutReturnsWhatIsStored compares the results of Put and PutFile with HEAD's.
 func TestPutReturnsWhatIsStored(t *testing.T) {
 	_, c := startServer(t)
 	page := filepath.Join(t.TempDir(), "file")

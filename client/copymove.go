@@ -36,8 +36,8 @@ type CopyOptions struct {
 
 // Copy makes the bytes of a blob readable under another name of the same service, and returns the
 // copy. The service transfers no bytes, whatever their number. The copy replaces a blob of that
-// name, and is independent of its source from then on. A copy onto the source changes when that
-// expires and, with Replace, what describes it.
+// name, and is independent of its source from then on. A copy onto the source changes its expiry
+// and, with Replace, its metadata.
 //
 // Copy returns ErrNotFound if there is no source, and ErrGone if it has expired. It needs a key
 // that may write to the target's account and may read the source without payment. PutObject copies

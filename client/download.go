@@ -35,8 +35,8 @@ type DownloadOptions struct {
 	Restore bool
 
 	// Progress is called with the number of bytes that were received, and with the blob's size. The
-	// first call has the bytes that were on disk if a download is resumed, and no others; so does
-	// another such call if the download is begun anew, because the blob was replaced. The last call
+	// first call has only the bytes that were on disk if a download is resumed; so does another
+	// such call if the download is begun anew, because the blob was replaced. The last call
 	// precedes the return. Calls do not overlap; a slow one delays no transfer.
 	Progress func(done, total int64)
 }
@@ -59,8 +59,7 @@ func (o *DownloadOptions) setDefaults() error {
 
 // Download reads a blob in parallel ranges into w. All bytes belong to one version: it returns
 // ErrChanged if the blob is replaced during the call. It returns ErrCorrupt if they do not match
-// the blob's ETag or SHA-256. In general, what is written to w is complete only if there is no
-// error.
+// the blob's ETag or SHA-256. In general, w has the whole blob only if there is no error.
 //
 // A SHA-256 must be computed in order. For a blob of several ranges that has one, w is read again
 // if it is also an io.ReaderAt, as an *os.File is, which must be open for reading; otherwise the
@@ -109,7 +108,7 @@ func (d *download) begin(ctx context.Context) error {
 		switch {
 		case err == nil:
 			d.source.etag, end = b.ETag, min(end, b.Size)
-		case !isReported(err): // the response to a GET says more
+		case !isReported(err): // the response to a GET has a problem's details
 			return err
 		}
 	}
@@ -225,8 +224,8 @@ func isReported(err error) bool {
 	return reported
 }
 
-// isUnpaid reports whether a read failed because it was not paid for, so that others that are paid
-// for may succeed.
+// isUnpaid reports whether a read failed because it was not paid for, so that paid ones may
+// succeed.
 func isUnpaid(err error) bool {
 	return errors.Is(err, ErrPaymentRequired) || errors.Is(err, ErrBudget) || errors.Is(err, ErrTermsChanged) || errors.Is(err, ErrNotDelivered)
 }
@@ -275,7 +274,7 @@ func (d *download) receive(ctx context.Context, index int, inOrder hash.Hash, p 
 	return crc, nil
 }
 
-// verify returns ErrCorrupt if what was received is not the blob.
+// verify returns ErrCorrupt if the received bytes are not the blob's.
 func (d *download) verify(ctx context.Context, inOrder hash.Hash) error {
 	var whole checksum.Combiner
 	var crc uint64
@@ -291,7 +290,7 @@ func (d *download) verify(ctx context.Context, inOrder hash.Hash) error {
 	}
 	s, err := sumRange(ctx, d.w.(io.ReaderAt), 0, d.blob.Size, true)
 	if err != nil {
-		return fmt.Errorf("client: download a blob: what was written cannot be read: %w", err)
+		return fmt.Errorf("client: download a blob: the written bytes cannot be read: %w", err)
 	}
 	return checkSHA256(d.blob, s.sha256[:])
 }

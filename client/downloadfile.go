@@ -15,9 +15,9 @@ import (
 	"sluice/wire"
 )
 
-// ForgetDownload removes what an interrupted DownloadFile for the same path, account and name has
-// left. It is for callers that do not repeat the call, for example because the file is up to date.
-// It sends no request. It returns ErrBusy if a download is in progress.
+// ForgetDownload removes the files that an interrupted DownloadFile for the same path, account and
+// name has left. It is for callers that do not repeat the call, for example because the file is up
+// to date. It sends no request. It returns ErrBusy if a download is in progress.
 func (c *Client) ForgetDownload(account, name, path string, o DownloadOptions) (err error) {
 	d, err := c.openFileDownload(account, name, path, o)
 	if err != nil {
@@ -36,8 +36,8 @@ func (c *Client) ForgetDownload(account, name, path string, o DownloadOptions) (
 	return d.discard()
 }
 
-// checkTarget returns an error if what is at path must not be replaced by a file: a folder, and a
-// device or a pipe, to which the caller wants to write.
+// checkTarget returns an error if path is of something that a file must not replace: a folder, and
+// a device or a pipe, to which the caller wants to write.
 func checkTarget(root *os.Root, path string) error {
 	stat := os.Stat
 	if root != nil {
@@ -184,7 +184,7 @@ func (d *fileDownload) findPresent(ctx context.Context, ranges map[int]uint64) e
 	})
 }
 
-// attempt receives what is missing.
+// attempt receives the missing ranges.
 func (d *fileDownload) attempt(ctx context.Context, resumed bool) error {
 	if !resumed {
 		if d.first == nil {

@@ -105,7 +105,7 @@ func replacedBy(size int) func(*download) {
 }
 
 // TestDownloadFileResumes checks that a download that was interrupted is continued by the next
-// call, and what that call requests if something has changed meanwhile.
+// call, and which ranges that call requests if something has changed meanwhile.
 func TestDownloadFileResumes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -71,8 +71,8 @@ type Error struct {
 	ChunksetPrice      string
 	StoredMicropayment []byte // the accepted one, if another was stale
 
-	// If a payment would exceed the channel's selling limit: the limit, what is unsettled, and how
-	// much of that can be collected only after a renewal. They are "" otherwise.
+	// If a payment would exceed the channel's selling limit: the limit, the unsettled amount, and
+	// how much of that can be collected only after a renewal. They are "" otherwise.
 	Limit     string
 	Unsettled string
 	Expired   string
@@ -83,7 +83,7 @@ type Error struct {
 	MinGasPrice string
 	MaxGasPrice string
 
-	// The id of what a request with an unknown outcome may have created.
+	// The channel, session or upload that a request with an unknown outcome may have created.
 	ChannelID string
 	SessionID string
 	UploadID  string
@@ -205,7 +205,7 @@ func shorten(s string, longest int) string {
 	return strings.ToValidUTF8(s[:longest], "") + "..."
 }
 
-// maxRetryAfter bounds what RetryAfter says.
+// maxRetryAfter bounds Error.RetryAfter.
 const maxRetryAfter = maxRetrySeconds * time.Second
 
 // parseRetryAfter returns the delay in a Retry-After header, which is in seconds or a date (RFC

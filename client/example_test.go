@@ -147,7 +147,7 @@ func ExampleClient_Get() {
 	// Output: world
 }
 
-// Open returns an io.ReaderAt, as archive/zip and others read.
+// Open returns an io.ReaderAt, for example for archive/zip.
 func ExampleClient_Open() {
 	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
@@ -181,7 +181,7 @@ func ExampleClient_Download() {
 	// Output: 12 hello, world
 }
 
-// FS returns an fs.FS, as html/template, net/http and others read.
+// FS returns an fs.FS, for example for html/template or net/http.
 func ExampleClient_FS() {
 	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
@@ -260,7 +260,7 @@ func ExampleClient_Delete() {
 	// true
 }
 
-// Uploads returns what interrupted calls of PutFile have left, also by other clients.
+// Uploads returns the uploads that interrupted calls of PutFile have left, also by other clients.
 func ExampleClient_Uploads() {
 	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()

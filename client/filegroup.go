@@ -16,7 +16,7 @@ import (
 // context or the process ends, a later call for the same path, account and name requests only the
 // ranges that are not on disk. The ETag and the checksum of each range on disk are in a state file
 // with mode 0600 in the same folder. If the blob was replaced since, the download starts again. The
-// temporary file has the mode 0600, too, until it is complete. In a folder to which others can
+// temporary file has the mode 0600, too, until it is complete. In a folder to which other users can
 // write, nothing that another user has made is continued, written to or followed, nor a file with
 // several names.
 //
@@ -67,8 +67,8 @@ type ReceivedFile struct{ d *fileDownload }
 func (f *ReceivedFile) Blob() Blob { return f.d.blob }
 
 // FileGroup makes received files durable together. On Linux 5.8 and later, and on ext4, XFS and
-// Btrfs, one sync of the file system does that for many files; it also waits for what other
-// programs have written there. Otherwise each file is synced.
+// Btrfs, one sync of the file system does that for many files; it also waits for other programs'
+// writes there. Otherwise each file is synced.
 type FileGroup struct{ system *fileSystem }
 
 // minTogether is the least number of files for which a sync of the file system takes less time.
@@ -85,8 +85,8 @@ func NewFileGroup(root *os.Root) (*FileGroup, error) {
 func (g *FileGroup) Close() error { return g.system.close() }
 
 // Publish makes files durable and then renames them to their names. It returns one error for each
-// file, in their order, or nil in its place. What fails is removed or can be resumed, as after
-// DownloadFile. The files must not be used again.
+// file, in their order, or nil in its place. A file that fails is removed or can be resumed, as
+// after DownloadFile. The files must not be used again.
 func (g *FileGroup) Publish(files []*ReceivedFile) []error { return publish(g.system, files) }
 
 // publish implements Publish. Without a file system each file is synced.

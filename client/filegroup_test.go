@@ -104,6 +104,6 @@ func TestFailedSyncPublishesNothing(t *testing.T) {
 		testenv.Is(t, testenv.Error(os.Stat(g.paths[i])), fs.ErrNotExist, "a file")
 	}
 	for i := range 2 {
-		testenv.Equal(t, len(testenv.Must(os.ReadDir(filepath.Join(dir, fmt.Sprint(i))))(t)), 0, "what is left")
+		testenv.Equal(t, len(testenv.Must(os.ReadDir(filepath.Join(dir, fmt.Sprint(i))))(t)), 0, "the files left")
 	}
 }

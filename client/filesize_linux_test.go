@@ -9,7 +9,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestFilesWithoutTheirSize stores files of 0 and of 4096 bytes for stat that have others.
+// TestFilesWithoutTheirSize stores files that have more or fewer bytes than stat's 0 and 4096.
 func TestFilesWithoutTheirSize(t *testing.T) {
 	_, c := startServer(t)
 	for _, path := range []string{"/proc/version", "/proc/sys/kernel/ostype", "/sys/devices/system/cpu/online"} {

@@ -20,10 +20,10 @@ import (
 // reads return ErrChanged. Errors are *fs.PathError, and are also fs.ErrNotExist or
 // fs.ErrPermission where these apply.
 //
-// A folder is what names have in common up to a slash. It exists as long as there is a blob in it,
-// and has no time. Names that fs.ValidPath refuses, such as "a//b" and "../x", are left out. Where
-// a blob has a folder's name, as "a" does beside "a/b", the folder is shown, and the blob is left
-// out.
+// A folder is a part of names that ends with a slash, such as "a/" in "a/b" and "a/c". It exists as
+// long as there is a blob in it, and has no time. Names that fs.ValidPath refuses, such as "a//b"
+// and "../x", are left out. Where a blob has a folder's name, as "a" does beside "a/b", the folder
+// is shown, and the blob is left out.
 func (c *Client) FS(ctx context.Context, account, prefix string) fs.FS {
 	if prefix != "" && !strings.HasSuffix(prefix, "/") {
 		prefix += "/"

@@ -25,8 +25,8 @@ type GetOptions struct {
 	// SkipVerify omits the comparison with the blob's ETag and SHA-256.
 	SkipVerify bool
 
-	// Payment pays for the read. If it is nil, the read is not paid. Its method Charged returns
-	// what was charged.
+	// Payment pays for the read. If it is nil, the read is not paid. Its method Charged returns the
+	// number of charged chunksets.
 	Payment *Payment
 }
 

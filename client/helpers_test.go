@@ -43,7 +43,7 @@ func newScript(t *testing.T, attempts int, steps ...step) (*script, *client.Clie
 	return s, testenv.Must(client.New("http://localhost:9090/pre/", client.Options{Transport: s, MaxAttempts: attempts}))(t)
 }
 
-// checkError fails the test unless err is want, which may be errAny, and is not another one.
+// checkError fails the test unless err is want, which may be errAny, and is not other.
 func checkError(t *testing.T, err, want, other error) {
 	t.Helper()
 	if !expected(err, want) {

@@ -92,7 +92,7 @@ func (h *hostile) serve(conn net.Conn, cancel func()) {
 	})
 }
 
-// A calling makes a call. It has what a call needs.
+// calling has a call's context and file.
 type calling struct {
 	*client.Client
 	ctx  context.Context
@@ -277,7 +277,7 @@ func TestBadResponses(t *testing.T) {
 		"expiry":                      {"head", []step{withLength(5, with("Blob-Expires", "2030"))}, "Blob-Expires"},
 		"digest":                      {"head", []step{withLength(5, with("Repr-Digest", "sha-256=:AAAA:"))}, "Repr-Digest"},
 		"metadata":                    {"head", []step{withLength(5, with("Blob-Meta-A", strings.Repeat("a", 3000)))}, "metadata"},
-		"ETag of what was stored":     {"put", []step{respond(204, map[string]string{"ETag": "\x01"}, "")}, "ETag"},
+		"ETag of the stored blob":     {"put", []step{respond(204, map[string]string{"ETag": "\x01"}, "")}, "ETag"},
 		"negative size in a list":     {"list", []step{blobs(`{"name":"p/a","size":-1}`)}, "size"},
 		"huge size in a list":         {"list", []step{blobs(`{"name":"p/a","size":5497558138881}`)}, "size"},
 		"name without the prefix":     {"list", []step{blobs(`{"name":"q/a"}`)}, "name"},
@@ -383,8 +383,8 @@ func TestHostileConnections(t *testing.T) {
 	}
 }
 
-// TestWaitsAreBounded checks that the client does not wait longer than its options permit, says
-// before it waits, and reports what the server demanded.
+// TestWaitsAreBounded checks that the client does not wait longer than its options permit, logs
+// before it waits, and reports the time that the server demanded.
 func TestWaitsAreBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		field  string
@@ -426,8 +426,8 @@ func TestWaitsAreBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryOfResponses measures what the client allocates for responses that are made to take
-// much.
+// TestMemoryOfResponses measures the memory that the client allocates for responses that are made
+// to take much.
 func TestMemoryOfResponses(t *testing.T) {
 	const most = 160 << 20 // bytes: a page of 32 MiB, read into a growing buffer, and as much again
 	list := func(c *client.Client) error { return last(c.List(t.Context(), "team", client.ListOptions{})) }

@@ -22,7 +22,7 @@ type inProcess struct {
 	log  []request
 }
 
-// request is what a service records for a request.
+// request is a request as a service recorded it.
 type request struct {
 	method, path, rawRange string
 }

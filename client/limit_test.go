@@ -39,10 +39,10 @@ func TestLimitsCountBytes(t *testing.T) {
 	t.Cleanup(c.CloseIdleConnections)
 	dir := testenv.MemoryDir(t)
 	const size = 1<<20 + 1
-	counted := func(what string, wantSent, wantReceived int64) {
+	counted := func(label string, wantSent, wantReceived int64) {
 		t.Helper()
-		testenv.Equal(t, sent.Swap(0), wantSent, "the bytes sent by %s", what)
-		testenv.Equal(t, received.Swap(0), wantReceived, "the bytes received by %s", what)
+		testenv.Equal(t, sent.Swap(0), wantSent, "the bytes sent by %s", label)
+		testenv.Equal(t, received.Swap(0), wantReceived, "the bytes received by %s", label)
 	}
 	path := filepath.Join(dir, "file")
 	testenv.OK(t, os.WriteFile(path, bytes.Repeat([]byte{7}, size), 0o600))
@@ -59,7 +59,7 @@ func TestLimitsCountBytes(t *testing.T) {
 }
 
 // TestWaitForLimitIsNoStall checks that transfers whose limit waits longer than the stall timeout
-// succeed, and take as long as the limit says.
+// succeed, and take as long as the limit requires.
 func TestWaitForLimitIsNoStall(t *testing.T) {
 	content := bytes.Repeat([]byte{1}, 20_000) // three reads
 	etag := checksum.ETag(int64(len(content)), checksum.Update(0, content))

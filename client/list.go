@@ -11,16 +11,16 @@ import (
 	"sluice/wire"
 )
 
-// ListOptions select what is listed.
+// ListOptions select the blobs to list.
 type ListOptions struct {
 	Prefix    string // only names that begin with it
 	Delimiter string // names that share the text up to it, after the prefix, become one entry
 	After     string // only names after it, in byte order
 	PageSize  int    // entries in a response, 1 to 1,000; 0 means 1,000
-	Metadata  bool   // requests what else the writer sent: see Blob
+	Metadata  bool   // requests the writer's further headers: see Blob
 }
 
-// Entry is what List returns: a blob or, with a delimiter, a group of names.
+// Entry is an entry of List: a blob or, with a delimiter, a group of names.
 type Entry struct {
 	Blob
 	Prefix string // a group's text, up to and including the delimiter; "" for a blob
@@ -28,9 +28,9 @@ type Entry struct {
 
 // List returns an account's blobs in byte order of their names, and the groups of names if the
 // options have a delimiter. An account without blobs has none. The sequence ends with the first
-// error. It is not a snapshot: it may or may not show what is written during the iteration. It
-// holds one page in memory. An entry that was not requested, or is out of order, is ErrBadResponse,
-// so each page comes closer to the end.
+// error. It is not a snapshot: it may or may not show blobs that are written during the iteration.
+// It holds one page in memory. An entry that was not requested, or is out of order, is
+// ErrBadResponse, so each page comes closer to the end.
 func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.Seq2[Entry, error] {
 	first := func() (*request, func(*wire.BlobPage) error) {
 		r := newRequest("list blobs", http.MethodGet, "/v1/blobs/"+url.PathEscape(account), readOnly)
@@ -50,8 +50,8 @@ func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.S
 }
 
 // pages returns the entries on all pages, up to the first error. first returns the request for the
-// first page, and what checks each page before its entries are returned. The next page begins after
-// what next returns, which is "" for the last one.
+// first page, and a function that checks each page before its entries are returned. The next page
+// begins after the text that next returns, which is "" for the last one.
 func pages[Page, E any](ctx context.Context, c *Client, first func() (*request, func(*Page) error), entries func(*Page) iter.Seq[E], next func(*Page) string) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		for r, check := first(); ; {

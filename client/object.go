@@ -54,9 +54,9 @@ func (o *Object) Blob() Blob { return o.blob }
 func (o *Object) Size() int64 { return o.blob.Size }
 
 // ReadAt implements io.ReaderAt. Each call is a request for exactly these bytes, unless the options
-// have a Payment: then it reads whole chunksets and keeps the last four that it needed in part,
-// so that each is charged once as long as it is kept. What it returns is not verified, as a range
-// has no checksum. ReadAt may be called concurrently.
+// have a Payment: then it reads whole chunksets and keeps the last four that it needed in part, so
+// that each is charged once as long as it is kept. Its bytes are not verified, as a range has no
+// checksum. ReadAt may be called concurrently.
 func (o *Object) ReadAt(p []byte, offset int64) (int, error) {
 	if offset < 0 {
 		return 0, fmt.Errorf("client: %w: a negative offset", ErrInvalid)
@@ -93,12 +93,11 @@ func (o *Object) readFull(ctx context.Context, p []byte, offset int64) (int, err
 	return n, errors.Join(err, r.Close())
 }
 
-// readPaid reads len(p) bytes from offset on, which the blob has. Chunksets that p has as a
-// whole are read into it, in one request if they are neighbours; others are read as a whole and
-// kept.
+// readPaid reads len(p) bytes from offset on, which the blob has. Chunksets that p has as a whole
+// are read into it, in one request if they are neighbours; the rest are read as a whole and kept.
 func (o *Object) readPaid(ctx context.Context, p []byte, offset int64) (n int, err error) {
 	for n < len(p) {
-		if err := context.Cause(ctx); err != nil { // what is kept must not be returned after Close
+		if err := context.Cause(ctx); err != nil { // kept bytes must not be returned after Close
 			return n, err
 		}
 		at := offset + int64(n)
@@ -138,7 +137,7 @@ func (o *Object) wholeChunksets(offset, length int64) int64 {
 	}
 }
 
-// Read implements io.Reader. What is read in order to the end is verified as by a Reader.
+// Read implements io.Reader. A read in order to the end is verified as by a Reader.
 func (o *Object) Read(p []byte) (int, error) { return o.reader.Read(p) }
 
 // Seek implements io.Seeker. It sends no request.

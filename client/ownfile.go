@@ -12,8 +12,8 @@ import (
 var errForeign = errors.New("it was not made by this user for itself alone (a regular file with one name and mode 0600)")
 
 // openOwn opens a file that an earlier call has created with createOwn. It returns errForeign if it
-// is another's, if others may access it, if it has several names, or if it is not a regular file:
-// symbolic links are not followed, and a pipe is not waited for.
+// is another's, if other users may access it, if it has several names, or if it is not a regular
+// file: symbolic links are not followed, and a pipe is not waited for.
 func openOwn(root *os.Root, name string, flag int) (*os.File, error) {
 	named, err := root.Lstat(name)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"sluice/wire"
 )
 
-// Bounds for one request. A request buys once, and again if concurrent reads take what it bought;
-// it finds in the session what others bought, and may find it gone when it is sent.
+// Bounds for one request. A request buys once, and again if concurrent reads take the chunksets
+// that it bought; it also uses chunksets in the session that other requests bought, and may find
+// them gone when it is sent.
 const (
 	maxPurchases = 3
 	maxRefills   = 30
@@ -60,7 +61,7 @@ func (p *Payment) get(ctx context.Context, s *source, r *request, offset, end in
 }
 
 // required returns how many of at most n chunksets a read needs that was refused with err: as many
-// as the response says, or as the blob has. It returns ErrPaymentRequired if the limit does not
+// as the response states, or as the blob has. It returns ErrPaymentRequired if the limit does not
 // permit them, so that they are not bought.
 func (p *Payment) required(ctx context.Context, s *source, offset, end, n int64, err error) (int64, error) {
 	e, _ := errors.AsType[*Error](err)
@@ -87,7 +88,7 @@ func (p *Payment) required(ctx context.Context, s *source, offset, end, n int64,
 }
 
 // refill obtains a session with so many chunksets, and sends the request with it. Requests of one
-// payer do so one after another, so that they do not take what another has bought.
+// payer do so one after another, so that none takes chunksets that another has bought.
 func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, chunksets int64, unusable string) (resp *http.Response, now string, bought bool, err error) {
 	select {
 	case <-ctx.Done():
@@ -103,8 +104,8 @@ func (p *Payment) refill(ctx context.Context, s *source, r *request, id string, 
 	return resp, session.ID, bought, err
 }
 
-// send sends the request once, with the session, and counts what is charged. Without a session,
-// nothing can be charged.
+// send sends the request once, with the session, and counts the charge. Without a session, nothing
+// can be charged.
 func (p *Payment) send(ctx context.Context, s *source, r *request, id string, need int64) (*http.Response, error) {
 	if id == "" {
 		return s.c.do(ctx, r)

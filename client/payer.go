@@ -27,7 +27,7 @@ var (
 	// nor the state name a channel. Open one there first.
 	ErrNoChannel = errors.New("the payer has no channel on the chain")
 
-	// ErrUnproven is returned if the service says that more was withdrawn from the channel on the
+	// ErrUnproven is returned if the service states that more was withdrawn from the channel on the
 	// chain than the payer knows, and no signature proves it. Nothing was signed above that.
 	ErrUnproven = errors.New("the withdrawn amount is not proven by a signature")
 
@@ -55,9 +55,9 @@ type PayerOptions struct {
 	// MaxPrice is the highest price for a chunkset. It is required.
 	MaxPrice uint64
 
-	// MaxSpend limits the sum of all that is bought with this state file, and of what else may
-	// still be collected of what it signed; see PayerStatus.Spent. It is required. What another
-	// state signed over the same channel counts too, once this payer knows of it.
+	// MaxSpend limits the sum of all that is bought with this state file, and of signed amounts
+	// beyond that which may still be collected; see PayerStatus.Spent. It is required. Amounts that
+	// another state signed over the same channel count too, once this payer knows of them.
 	MaxSpend uint64
 
 	// MaxPurchase limits a single purchase. 0 means MaxSpend.
@@ -102,9 +102,9 @@ type PayerOptions struct {
 // micropayments, buys sessions and adds chunksets to them. It may be used concurrently, also by
 // several processes with the same state file; purchases are made one at a time.
 //
-// # What the service collects
+// # Purchases and the selling limit
 //
-// A service sells no more over a channel than its selling limit beyond what it has collected. A
+// A service sells no more over a channel than its selling limit beyond the collected amount. A
 // payer buys as much as that permits, and the rest, if more is needed, after the service has
 // collected: within MaxWait. If a micropayment expires before the service has collected it, the
 // payer signs the same amount once more, without a purchase, as soon as a purchase needs that.
@@ -112,20 +112,20 @@ type PayerOptions struct {
 // A session ends at its time, whatever is added to it. In the last tenth of its life it is used as
 // long as it has enough, and then the payer buys another.
 //
-// # What a service that lies can take
+// # The loss to a service that lies
 //
 // A micropayment is cumulative: the service can collect the highest amount that was ever signed for
-// the channel, once. The payer never signs more than what its delivered purchases cost, plus one
+// the channel, once. The payer never signs more than its delivered purchases cost, plus one
 // purchase of at most MaxPurchase. If a purchase is refused, or its outcome is unknown, the next
 // micropayment does not add to it. A purchase is delivered if the service has shown a session with
 // the chunksets, at MaxPrice at most; if the price has changed meanwhile, less than MaxPrice of
 // each channel may remain as credit. So a service that accepts payments and delivers nothing takes
 // at most MaxPurchase: the payer then returns ErrNotDelivered and signs nothing more. A stale
 // payment is believed only if the service proves it by a micropayment that the account has validly
-// signed for this channel, so what is adopted was already owed. A renewal signs only an amount that
-// was delivered, so it adds nothing, however often a service asks for one.
+// signed for this channel, so an adopted amount was already owed. A renewal signs only an amount
+// that was delivered, so it adds nothing, however often a service asks for one.
 //
-// What was refused counts as spent until it has expired. A service that collects it nevertheless
+// A refused amount counts as spent until it has expired. A service that collects it nevertheless
 // gains nothing over the same channel, where the next purchase pays that amount again; but each
 // CloseChannel after a refusal permits it to have taken one purchase that MaxSpend does not count.
 //
@@ -142,7 +142,7 @@ type Payer struct {
 	known atomic.Pointer[string] // the session's id, as far as this process knows
 
 	refilling chan struct{} // holds a token while no read of this process adds to the session
-	added     atomic.Uint64 // to what was bought, by this payer
+	added     atomic.Uint64 // to the amount bought, by this payer
 	signed    atomic.Uint64 // the last amount that this payer signed for a purchase
 }
 
@@ -200,7 +200,7 @@ func (c *Client) NewPayer(ctx context.Context, o PayerOptions) (*Payer, error) {
 func (p *Payer) Address() string { return p.o.Signer.Address().String() }
 
 // locked calls f with the state while this goroutine alone, among all processes, may use it. f
-// saves what it changes.
+// saves its changes.
 func (p *Payer) locked(ctx context.Context, f func(*payerState) error) (err error) {
 	unlock, err := p.file.lock(ctx)
 	if err != nil {
@@ -243,7 +243,7 @@ func (p *Payer) load() (*payerState, error) {
 	return s, nil
 }
 
-// PayerStatus is what a payer knows without a request.
+// PayerStatus is a payer's state, known without a request.
 type PayerStatus struct {
 	Account          string
 	ChannelID        string // "": no channel is open
@@ -253,10 +253,11 @@ type PayerStatus struct {
 	Bought           uint64 // part of Signed for which chunksets were delivered
 	Pending          bool   // reports whether a purchase's outcome is unknown
 
-	// Spent is what was bought with the state file, and what may still be collected in addition: a
-	// purchase with an unknown outcome, or a refused one, until a minute after its micropayment has
-	// expired. (This machine's clock may be ahead of the chain's by so much.) MaxSpend limits it.
-	// Added is the part of it that this Payer has added, and no other with the state file.
+	// Spent is the amount bought with the state file, and the amount that may still be collected in
+	// addition: a purchase with an unknown outcome, or a refused one, until a minute after its
+	// micropayment has expired. (This machine's clock may be ahead of the chain's by so much.)
+	// MaxSpend limits it. Added is the part of it that this Payer has added, and no other with the
+	// state file.
 	Spent, Added uint64
 }
 
@@ -304,7 +305,8 @@ func (p *Payer) Channel(ctx context.Context) (Channel, error) {
 // the channel was closed or has expired (CloseChannel forgets it), ErrPaymentRequired if the
 // service has not collected enough within MaxWait or sells nothing over the channel, or
 // ErrOutcomeUnknown if it is unknown whether the service accepted a purchase: then the next call
-// resolves it, and never pays for it twice. What was bought before the error is in the session.
+// resolves it, and never pays for it twice. Chunksets that were bought before the error are in the
+// session.
 func (p *Payer) Ensure(ctx context.Context, chunksets int64) (Session, error) {
 	session, _, err := p.obtain(ctx, demand{chunksets: chunksets})
 	return session, err
@@ -313,7 +315,7 @@ func (p *Payer) Ensure(ctx context.Context, chunksets int64) (Session, error) {
 // Buy buys the given number of chunksets, whatever the payer's session has left, and returns the
 // session. It returns the same errors as Ensure. It first resolves a purchase with an unknown
 // outcome, and then buys in addition. If the session ends soon, Buy buys another, and paid reads
-// and Ensure use what the former one has left first.
+// and Ensure use up the former one first.
 func (p *Payer) Buy(ctx context.Context, chunksets int64) (Session, error) {
 	if chunksets < 1 {
 		return Session{}, fmt.Errorf("client: %w: a purchase of %d chunksets", ErrInvalid, chunksets)
@@ -322,8 +324,8 @@ func (p *Payer) Buy(ctx context.Context, chunksets int64) (Session, error) {
 	return session, err
 }
 
-// demand is what the caller of obtain needs: a session with so many chunksets left or, with more,
-// so many in addition. The session with the id unusable, if it is not "", is replaced by another.
+// demand is the need of obtain's caller: a session with so many chunksets left or, with more, so
+// many in addition. The session with the id unusable, if it is not "", is replaced by another.
 type demand struct {
 	chunksets int64
 	more      bool
@@ -338,7 +340,7 @@ func (n demand) missing(left int64) int64 {
 	return n.chunksets - left
 }
 
-// obtain returns the payer's session with what is needed. It reports whether it bought any.
+// obtain returns the payer's session with the needed chunksets. It reports whether it bought any.
 func (p *Payer) obtain(ctx context.Context, n demand) (session Session, bought bool, err error) {
 	err = p.locked(ctx, func(s *payerState) error {
 		if err := p.checkNamed(s); err != nil {
@@ -353,7 +355,7 @@ func (p *Payer) obtain(ctx context.Context, n demand) (session Session, bought b
 			if err != nil || session.ID != "" && n.missing(session.ChunksetsLeft) <= 0 {
 				return err
 			}
-			s.EndingID = "" // what it has left is not enough
+			s.EndingID = "" // it has not enough left
 		}
 		if session, err = p.session(ctx, &s.SessionID, n.unusable); err != nil {
 			return err
@@ -399,7 +401,7 @@ func (p *Payer) session(ctx context.Context, id *string, unusable string) (Sessi
 // lastPart is the share at the end of a session's life in which nothing is added to it.
 const lastPart = 10
 
-// endsSoon reports whether what is added to a session would be lost soon.
+// endsSoon reports whether chunksets that are added to a session would be lost soon.
 func endsSoon(s Session) bool {
 	return s.ID != "" && !s.Created.IsZero() && time.Until(s.Expires) < s.Expires.Sub(s.Created)/lastPart
 }

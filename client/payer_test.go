@@ -42,7 +42,7 @@ func status(t testing.TB, p *client.Payer) client.PayerStatus {
 	return testenv.Must(p.Status(t.Context()))(t)
 }
 
-// checkStatus checks what a payer has signed and bought over its channel.
+// checkStatus checks the amounts that a payer has signed and bought over its channel.
 func checkStatus(t testing.TB, p *client.Payer, signed, bought uint64, pending bool) {
 	t.Helper()
 	if got := status(t, p); got.Signed != signed || got.Bought != bought || got.Pending != pending {
@@ -101,7 +101,7 @@ func TestPayerBuysAndRefills(t *testing.T) {
 		if err != nil || ch.State != "closed" || ch.Refund != 100_000-201 {
 			t.Errorf("channel %+v, %v", ch, err)
 		}
-		// What was bought remains usable, and the next purchase opens another channel.
+		// The session remains usable, and the next purchase opens another channel.
 		wantSession(p.Ensure(ctx, 60))(t, 60, s.ID)
 		wantSession(p.Ensure(ctx, 61))(t, 70, s.ID)
 		if got := status(t, p); got.ChannelID == ch.ID || got.Spent != 231 || got.Bought != 30 {
@@ -112,20 +112,20 @@ func TestPayerBuysAndRefills(t *testing.T) {
 
 // TestPayerPaysOnceWhateverIsLost checks that each request of a payer can be lost, answered without
 // the payer noticing, or cut, once or until the payer returns an error, and that a later process
-// finds what was bought and pays nothing twice.
+// finds the bought chunksets and pays nothing twice.
 func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 	t.Parallel()
-	for name, what := range map[string]fault{"not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {
+	for name, failure := range map[string]fault{"not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {
 		for _, attempts := range []int{1, 100} {
 			for _, pause := range []time.Duration{0, 2 * time.Minute, 25 * time.Hour} {
-				if pause > 0 && (attempts == 1 || what == cutBody) {
+				if pause > 0 && (attempts == 1 || failure == cutBody) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %d times, %v later", name, attempts, pause), func(t *testing.T) {
 					faults := 0
 					for at := 0; ; at++ { // the request that fails first
 						ended := false
-						synctest.Test(t, func(t *testing.T) { ended = payOnce(t, what, at, attempts, pause) })
+						synctest.Test(t, func(t *testing.T) { ended = payOnce(t, failure, at, attempts, pause) })
 						if ended {
 							faults = at
 							break
@@ -142,12 +142,12 @@ func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 
 // payOnce buys, and adds to the session, while the request at, and those after it until attempts
 // have failed, have the fault. It returns true if there were fewer requests.
-func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bool {
+func payOnce(t *testing.T, label fault, at, attempts int, pause time.Duration) bool {
 	count, failing := 0, true
 	c := newClient(t, &faulty{newService(t, serviceOptions{price: 3}), func(*http.Request) fault {
 		count++
 		if failing && count > at && count <= at+attempts {
-			return what
+			return label
 		}
 		return pass
 	}})
@@ -169,7 +169,7 @@ func payOnce(t *testing.T, what fault, at, attempts int, pause time.Duration) bo
 	}
 	failing = false
 	time.Sleep(pause) // of the bubble's clock
-	if at == 1 && pause > 24*time.Hour && attempts > 1 && what != lost {
+	if at == 1 && pause > 24*time.Hour && attempts > 1 && label != lost {
 		// The channel was opened, and its id cannot be found any more.
 		checkMessage(t, run(), client.ErrConflict, "remove the state file")
 		return false
@@ -226,9 +226,9 @@ func TestPayersShareAStateFile(t *testing.T) {
 	checkAccounts(t, c, newPayer(t, c, dir), 10+bought, 10+bought)
 }
 
-// TestPayerOfAnotherInstance pays an instance, and then another one at the same URL, which has
-// another receiver. Nothing is paid, and the error says what differs and which file belongs to the
-// former one.
+// TestPayerOfAnotherInstance pays an instance, and then a second one at the same URL, which has
+// another receiver. Nothing is paid, and the error names the difference and the file that belongs
+// to the former one.
 func TestPayerOfAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := testenv.MemoryDir(t)
@@ -240,11 +240,11 @@ func TestPayerOfAnotherInstance(t *testing.T) {
 		_, err := p.Ensure(t.Context(), 100)
 		checkMessage(t, err, client.ErrTermsChanged, "the receiver is 0xd, and was 0xa",
 			"if another instance is at "+present.URL()+" now, it requires another state file than "+dir)
-		testenv.Equal(t, status(t, p).Signed, before.Signed, "what is signed")
+		testenv.Equal(t, status(t, p).Signed, before.Signed, "the signed amount")
 	})
 }
 
-// TestPayerBudget checks a payer's limits. What is refused is not signed.
+// TestPayerBudget checks a payer's limits. A refused purchase is not signed.
 func TestPayerBudget(t *testing.T) {
 	terms := func(receiver, asset, module string, chain uint8) func(*client.PayerOptions) {
 		return func(o *client.PayerOptions) {
@@ -303,7 +303,7 @@ func TestPayerWithoutItsState(t *testing.T) {
 		testenv.Equal(t, testenv.Must(p.Buy(t.Context(), 10))(t).ChunksetsTotal, 40, "the chunksets after an old copy")
 		checkAccounts(t, c, p, 120, 40)
 		testenv.OK(t, os.Remove(file))
-		// With a budget that does not cover what is owed already, nothing is signed beyond it.
+		// With a budget that does not cover the debt, nothing is signed beyond it.
 		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 149 })
 		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 10)), client.ErrBudget, "above the budget")
 		p = newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID, o.MaxSpend = channel, 150 })
@@ -434,7 +434,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestStateFiles checks which state files are refused, and what the error says.
+// TestStateFiles checks which state files are refused, and the errors' texts.
 func TestStateFiles(t *testing.T) {
 	c := newClient(t, newService(t, serviceOptions{}))
 	dir := testenv.MemoryDir(t)
@@ -504,8 +504,8 @@ func TestStateFiles(t *testing.T) {
 	}
 }
 
-// TestPriceThatRisesOnOneNode lets a node publish an old price while another one sells at a higher
-// one. Above MaxPrice nothing is taken, and the payer goes on when the price is acceptable.
+// TestPriceThatRisesOnOneNode lets a node publish an old price while another sells at a higher one.
+// Above MaxPrice nothing is taken, and the payer goes on when the price is acceptable.
 func TestPriceThatRisesOnOneNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, serviceOptions{price: 6})

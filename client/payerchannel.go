@@ -12,22 +12,21 @@ import (
 	"sluice/wire"
 )
 
-// offer is what a service asks for a payment.
+// offer is a service's terms for a payment.
 type offer struct {
 	price uint64 // for a chunkset
 	gas   gas    // of micropayments
 	chain bool   // the service collects on a chain
 }
 
-// gas is what a micropayment states about its execution: the maximum gas, and its price in the
-// chain's smallest coin. The receiver pays it.
+// gas is a micropayment's maximum gas, and the price of gas in the chain's smallest coin. The
+// receiver pays it.
 type gas struct{ max, price uint64 }
 
 // usualGas is the public client's maximum gas and gas price.
 var usualGas = gas{200_000, 100}
 
-// offer checks the service's terms and returns what it asks. It sets the state's terms if there are
-// none.
+// offer checks the service's terms and returns them. It sets the state's terms if there are none.
 func (p *Payer) offer(ctx context.Context, s *payerState) (offer, error) {
 	info, err := p.c.Info(ctx)
 	if err != nil {

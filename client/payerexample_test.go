@@ -62,7 +62,7 @@ func ExamplePayer() {
 	// 40
 }
 
-// Close refunds what was not spent. The chunksets that were bought remain usable.
+// Close refunds the rest. The chunksets that were bought remain usable.
 func ExamplePayer_CloseChannel() {
 	c, p, stop := examplePayer()
 	defer stop()
@@ -80,7 +80,7 @@ func ExamplePayer_CloseChannel() {
 	// 9
 }
 
-// A program's next call goes on with the state file: Status shows what was signed, without a
+// A program's next call goes on with the state file: Status shows the signed amount, without a
 // request.
 func ExamplePayer_Status() {
 	c, stop := example(serviceOptions{price: 2})

@@ -23,13 +23,13 @@ import (
 	"sluice/micropay"
 )
 
-// liar is a service that says whatever it likes. It keeps every micropayment.
+// liar is a service that responds whatever it likes. It keeps every micropayment.
 type liar struct {
 	t *rapid.T
 
 	other *micropay.Signer // another account
 
-	highest   uint64 // amount of any micropayment over the channel: what it can collect
+	highest   uint64 // amount of any micropayment over the channel: the most that it can collect
 	earlier   uint64 // the same of the channels before
 	closed    uint64 // how many these are
 	paid      uint64 // regarded as bought over them
@@ -262,7 +262,7 @@ func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 				n := rapid.Int64Range(1, 12).Draw(rt, "chunksets")
 				_, err := p.Ensure(t.Context(), n)
 				for range rapid.IntRange(0, 2).Draw(rt, "renew") {
-					_, _ = p.Renew(t.Context()) // what it sends is checked
+					_, _ = p.Renew(t.Context()) // the liar checks its request
 				}
 				st := inCheck(p.Status(t.Context()))(rt)
 				if st.ChannelID != "" && l.highest != st.Signed {

@@ -23,7 +23,7 @@ const (
 	modelPurchase = 60 // MaxPurchase
 )
 
-// payerModel is a payer, what it has signed, and the service that it pays.
+// payerModel is a payer, its signed amounts, and the service that it pays.
 type payerModel struct {
 	*rapid.T
 	faults  []fault        // of the network while the payer buys; otherwise it works
@@ -83,7 +83,7 @@ func (m *payerModel) channel() client.Channel {
 	return inCheck(m.perfect.Channel(m.Context(), m.options.ChannelID))(m.T)
 }
 
-// steps returns what can happen to the payer.
+// steps returns the events that can happen to the payer.
 func (m *payerModel) steps() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"ensure": m.ensure, "buy": m.buy, "use": m.use, "restart": m.restart, "pause": m.pause, "lose the state": m.lose,
@@ -126,8 +126,8 @@ func (m *payerModel) lose(*rapid.T) {
 	m.losses++
 }
 
-// accounts ends the check unless the service has accepted what it sold, and no more than was
-// signed.
+// accounts ends the check unless the service has accepted the price of its sales, and no more than
+// was signed.
 func (m *payerModel) accounts() {
 	st, now := m.status(), m.channel()
 	var sold int64

@@ -11,7 +11,7 @@ import (
 	"sluice/wire"
 )
 
-// stale handles a response that says that the micropayment m is stale. It believes only what the
+// stale handles a response by which the micropayment m is stale. It believes only amounts that the
 // stored micropayment proves.
 func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayment, e *Error) (Session, error) {
 	stored, err := p.own(s, e.StoredMicropayment)
@@ -24,7 +24,7 @@ func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayme
 		}
 	}
 	if err != nil {
-		return Session{}, unknown(fmt.Errorf("client: the service says that a micropayment is stale and does not prove it: %w: %w", err, e))
+		return Session{}, unknown(fmt.Errorf("client: the service reports that a micropayment is stale and does not prove it: %w: %w", err, e))
 	}
 	c := s.Channel
 	switch {
@@ -38,7 +38,7 @@ func (p *Payer) stale(ctx context.Context, s *payerState, m *micropay.Micropayme
 		}
 		return found, err
 	case stored.Sequence < m.Sequence && stored.Amount < m.Amount:
-		return Session{}, unknown(fmt.Errorf("client: the service says that a micropayment is stale, and it is newer than the stored one: %w", e))
+		return Session{}, unknown(fmt.Errorf("client: the service reports that a micropayment is stale, and it is newer than the stored one: %w", e))
 	case p.signedHere(s, stored):
 		// It was signed here and its purchase was refused, or the state file is an old copy.
 		return Session{}, fmt.Errorf("client: %w: it accepted a micropayment of %d that it had refused: %w", ErrNotDelivered, stored.Amount, e)
@@ -75,7 +75,7 @@ func (p *Payer) own(s *payerState, raw []byte) (*micropay.Micropayment, error) {
 
 // catchUp adopts the service's numbers if it has accepted more than this state knows: the state is
 // new and the channel is not, or the state is an old copy. The service must prove it: catchUp sends
-// it a micropayment for an amount that is owed already, or for 1 unit, and it says that this is
+// it a micropayment for an amount that is owed already, or for 1 unit, and it responds that this is
 // stale. Nothing proves an amount that the service knows from the chain alone: catchUp believes it
 // up to PayerOptions.Withdrawn.
 func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, ch Channel) error {
@@ -100,7 +100,7 @@ func (p *Payer) catchUp(ctx context.Context, s *payerState, g gas, ch Channel) e
 	case ch.Settled <= c.Signed:
 		return fmt.Errorf("client: %w: the chain shows that %d were withdrawn, and %d were bought", ErrNotDelivered, ch.Settled, c.Bought)
 	default:
-		return fmt.Errorf("client: %w: the service says that %d were withdrawn from the channel with number %d: look there, and name the amount in PayerOptions.Withdrawn", ErrUnproven, ch.Settled, c.PaymentChannelID)
+		return fmt.Errorf("client: %w: the service reports that %d were withdrawn from the channel with number %d: look there, and name the amount in PayerOptions.Withdrawn", ErrUnproven, ch.Settled, c.PaymentChannelID)
 	}
 }
 
@@ -122,7 +122,7 @@ func (p *Payer) prove(ctx context.Context, s *payerState, g gas, accepted uint64
 		return err
 	}
 	if stored == nil || stored.Amount <= c.Bought { // or the service has the amount from the chain alone
-		return fmt.Errorf("client: %w: the service says that it has accepted %d over the channel, and does not prove it: %w", ErrTermsChanged, accepted, cmp.Or(err, errNoProof))
+		return fmt.Errorf("client: %w: the service reports that it has accepted %d over the channel, and does not prove it: %w", ErrTermsChanged, accepted, cmp.Or(err, errNoProof))
 	}
 	if p.signedHere(s, stored) {
 		return fmt.Errorf("client: %w: it accepted a micropayment of %d that it had refused", ErrNotDelivered, stored.Amount)
@@ -135,7 +135,7 @@ func (p *Payer) prove(ctx context.Context, s *payerState, g gas, accepted uint64
 
 var errNoProof = errors.New("it has no stored micropayment")
 
-// signedHere reports whether this state signed m, so that it knows what became of it.
+// signedHere reports whether this state signed m, so that it knows its outcome.
 func (p *Payer) signedHere(s *payerState, m *micropay.Micropayment) bool {
 	return m.Nonce>>32 == uint64(s.Mark) && m.Sequence <= s.Channel.Sequence
 }

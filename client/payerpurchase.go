@@ -112,7 +112,7 @@ func (p *Payer) step(s *payerState, ch Channel, of offer, n int64) uint64 {
 	return most
 }
 
-// risenPrice returns a chunkset's price, if err says that a payment was too small for it, or 0.
+// risenPrice returns a chunkset's price, if err means that a payment was too small for it, or 0.
 // Another node may have published a lower one.
 func risenPrice(err error) uint64 {
 	e, reported := errors.AsType[*Error](err)
@@ -170,7 +170,7 @@ func (p *Payer) sign(s *payerState, g gas) error {
 }
 
 // next signs an amount with the next sequence number. It records in the state, which the caller
-// writes, what can be collected with the micropayment.
+// writes, the amount that can be collected with the micropayment.
 func (p *Payer) next(s *payerState, amount uint64, g gas) (*micropay.Micropayment, error) {
 	c := s.Channel
 	if c.Sequence == maxAmount {
@@ -298,19 +298,20 @@ func (p *Payer) resolve(ctx context.Context, s *payerState, m *micropay.Micropay
 	return Session{}, unknown(err)
 }
 
-// dropped removes the pending purchase, which was refused, and returns err. What was signed remains
-// counted: the service has the micropayment.
+// dropped removes the pending purchase, which was refused, and returns err. The signed amount
+// remains counted: the service has the micropayment.
 func (p *Payer) dropped(s *payerState, err error) error {
 	s.Channel.Pending = nil
 	return errors.Join(err, p.file.save(s))
 }
 
-// delivered checks that the session has what was bought, and writes that the purchase is complete.
+// delivered checks that the session has the bought chunksets, and writes that the purchase is
+// complete.
 func (p *Payer) delivered(s *payerState, bought Session) (Session, error) {
 	c := s.Channel
 	got := bought.ChunksetsTotal - c.Pending.Total
-	// The price may have changed since it was read, and is acceptable up to MaxPrice. What it
-	// leaves is credit.
+	// The price may have changed since it was read, and is acceptable up to MaxPrice. The rest is
+	// credit.
 	paid := less(c.Pending.Amount, c.Bought) + c.Credit
 	if bought.ID == "" || c.Pending.SessionID != "" && bought.ID != c.Pending.SessionID || got < 1 || uint64(got) < min(uint64(c.Pending.Chunksets), paid/p.o.MaxPrice) {
 		return Session{}, fmt.Errorf("client: %w: %d chunksets were bought, and the session has %d more", ErrNotDelivered, c.Pending.Chunksets, max(0, got))
@@ -323,7 +324,7 @@ func (p *Payer) delivered(s *payerState, bought Session) (Session, error) {
 	return bought, p.file.save(s)
 }
 
-// find looks for the pending purchase's session. If it has what was bought, the purchase is
+// find looks for the pending purchase's session. If it has the bought chunksets, the purchase is
 // complete. It returns a session without an id if there is none.
 func (p *Payer) find(ctx context.Context, s *payerState) (Session, error) {
 	purchase := s.Channel.Pending

@@ -81,8 +81,8 @@ func TestPendingPurchaseOfAServiceThatWasSetBack(t *testing.T) {
 	}
 }
 
-// TestWithdrawalsWithoutAProof pays over a channel from which more was withdrawn than the payer
-// knows, as the service says. Nothing is signed above that, unless the caller has seen it.
+// TestWithdrawalsWithoutAProof pays over a channel from which, by the service's report, more was
+// withdrawn than the payer knows. Nothing is signed above that, unless the caller has seen it.
 func TestWithdrawalsWithoutAProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)

@@ -51,8 +51,8 @@ type refused struct {
 	Until  time.Time `json:"until"` // from then on it cannot be collected
 }
 
-// channelRecord is what a payer knows about its channel. Bought <= Signed <= Bought + what the
-// pending or the last purchase costs, unless a micropayment that another state signed was adopted.
+// channelRecord is a payer's record of its channel. Bought <= Signed <= Bought + the pending or
+// last purchase's price, unless a micropayment that another state signed was adopted.
 type channelRecord struct {
 	ID               string `json:"id,omitempty"` // "": the request to open it may have been sent
 	PaymentChannelID uint64 `json:"paymentChannelId,string"`
@@ -81,8 +81,8 @@ type purchase struct {
 	Micropayments []string `json:"micropayments"`
 }
 
-// parseState parses a state file. It accepts what appendJSON writes, and returns an error for
-// everything that is inconsistent.
+// parseState parses a state file as appendJSON writes it. It returns an error for everything that
+// is inconsistent.
 func parseState(text []byte) (*payerState, error) {
 	var version struct {
 		Version int `json:"version"`
@@ -137,7 +137,7 @@ func (s *payerState) signedEarlier() (uint64, error) {
 	sum := s.Earlier
 	for _, r := range s.Refused {
 		if r.Amount > maxAmount || sum > maxAmount-r.Amount {
-			return 0, errors.New("the sum of what was refused is above 2^63-1")
+			return 0, errors.New("the sum of refused amounts is above 2^63-1")
 		}
 		sum += r.Amount
 	}
@@ -178,8 +178,8 @@ func (c *channelRecord) checkPending(account micropay.Address) error {
 	return nil
 }
 
-// spent returns what was bought over all channels, and what may still be collected of what was
-// signed and not bought.
+// spent returns the amount bought over all channels, and the signed amounts beyond that which may
+// still be collected.
 func (s *payerState) spent(now time.Time) uint64 {
 	sum := s.earlier(now)
 	if s.Channel != nil {
@@ -199,7 +199,7 @@ func (s *payerState) earlier(now time.Time) uint64 {
 	return sum
 }
 
-// bought returns what was bought over all channels.
+// bought returns the amount bought over all channels.
 func (s *payerState) bought() uint64 {
 	if s.Channel == nil {
 		return s.Earlier

@@ -28,7 +28,7 @@ func stateForTest(t testing.TB) *payerState {
 }
 
 // FuzzParseState checks that the parser of state files accepts nothing that is inconsistent, and
-// that what it accepts is written so that it is read back.
+// that an accepted state is written so that it is read back.
 func FuzzParseState(f *testing.F) {
 	full := stateForTest(f)
 	opening := *full

@@ -28,7 +28,7 @@ const (
 )
 
 // maxRefusals bounds how many purchases in a row the selling limit may refuse before the payer
-// returns an error: the service says what it sells, so that one refusal is usual.
+// returns an error: the service publishes its limit, so that one refusal is usual.
 const maxRefusals = 8
 
 // wait is a purchase's state while the channel's selling limit does not permit it yet.
@@ -41,7 +41,7 @@ type wait struct {
 
 	refusal  error // the last one; nil: none
 	refusals int
-	most     uint64 // the largest amount that the refusal permits, while settled is what it was
+	most     uint64 // the largest amount that the refusal permits, while settled is unchanged
 	settled  uint64
 }
 
@@ -122,13 +122,13 @@ func (w *wait) error(ch Channel, price uint64) error {
 	case ch.State == "stopped":
 		return fmt.Errorf("client: %w: the service sells nothing over the channel: %s", ErrPaymentRequired, ch.Stopped)
 	default:
-		return fmt.Errorf("client: %w: a chunkset costs %d, the service sells %d beyond what it has collected, and has not collected %d", ErrPaymentRequired, price, ch.SellingLimit, less(ch.Accepted, ch.Settled))
+		return fmt.Errorf("client: %w: a chunkset costs %d, the service sells %d beyond the collected amount, and has not collected %d", ErrPaymentRequired, price, ch.SellingLimit, less(ch.Accepted, ch.Settled))
 	}
 }
 
-// Renew signs once more what was accepted over the payer's channel, if the micropayment that proves
-// it can no longer be collected. It returns the channel. That buys nothing, and adds nothing to
-// what the service can collect. Purchases do it by themselves when they need it; Renew also serves
+// Renew signs the channel's accepted amount once more, if the micropayment that proves it can no
+// longer be collected. It returns the channel. That buys nothing, and adds nothing to the amount
+// that the service can collect. Purchases do it by themselves when they need it; Renew also serves
 // a channel over which nothing more is bought, even if it was closed. It returns ErrNotFound if the
 // payer has no channel, and ErrGone if it has expired.
 func (p *Payer) Renew(ctx context.Context) (Channel, error) {
@@ -159,14 +159,14 @@ func (p *Payer) Renew(ctx context.Context) (Channel, error) {
 	return ch, err
 }
 
-// renew sends a micropayment of what the service has accepted, which is at most what was bought,
-// and returns the channel after that. It is in the state before it is sent, and is sent again by
-// the next call if its outcome is unknown.
+// renew sends a micropayment for the accepted amount, which is at most the amount bought, and
+// returns the channel after that. It is in the state before it is sent, and is sent again by the
+// next call if its outcome is unknown.
 func (p *Payer) renew(ctx context.Context, s *payerState, g gas, accepted uint64) (Channel, error) {
 	c := s.Channel
 	amount := min(accepted, c.Bought)
 	if amount == 0 {
-		return Channel{}, fmt.Errorf("client: %w: the service says that a payment has expired, and nothing was bought", ErrTermsChanged)
+		return Channel{}, fmt.Errorf("client: %w: the service reports that a payment has expired, and nothing was bought", ErrTermsChanged)
 	}
 	for attempt := 1; ; attempt++ {
 		m, err := p.renewal(s, amount, g)

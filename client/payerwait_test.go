@@ -61,8 +61,8 @@ func TestPayerBuysWithinTheSellingLimit(t *testing.T) {
 }
 
 // TestPayerWaitsWithinItsBounds checks that a purchase which the selling limit does not permit ends
-// with an error: after MaxWait, with its context, or at once if waiting changes nothing. What was
-// bought before remains.
+// with an error: after MaxWait, with its context, or at once if waiting changes nothing. Chunksets
+// that were bought before remain.
 func TestPayerWaitsWithinItsBounds(t *testing.T) {
 	for name, test := range map[string]struct {
 		maxWait time.Duration
@@ -178,7 +178,7 @@ func TestPayerRenewsWhatHasExpired(t *testing.T) {
 			}
 			testenv.Equal(t, len(s.sequences("/renew")), 1, "the sequence numbers of the renewals")
 			checkStatus(t, s.pay(dir), 27, 27, false)
-			testenv.Equal(t, status(t, s.pay(dir)).Spent, 27, "what is spent")
+			testenv.Equal(t, status(t, s.pay(dir)).Spent, 27, "the amount spent")
 		})
 	}
 }
@@ -209,13 +209,13 @@ func TestPayerRenew(t *testing.T) {
 		old := testenv.Must(os.ReadFile(filepath.Join(dir, "payer.json")))(t)
 		for range 3 {
 			time.Sleep(2 * time.Minute)
-			testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "what has expired")
+			testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "the expired amount")
 		}
 		testenv.OK(t, os.WriteFile(filepath.Join(dir, "payer.json"), old, 0o600))
 		time.Sleep(2 * time.Minute)
 		p = s.pay(dir)
 		for range 2 {
-			testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "what has expired with an old state")
+			testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "the expired amount with an old state")
 		}
 		s.checkSent("/renew", 9, 9, 9, 9, 9) // the one that was not known, and another
 		testenv.Equal(t, len(s.sequences("/renew")), 4, "the sequence numbers of the renewals")
@@ -250,8 +250,8 @@ func TestPayerOpensOnTheChainFirst(t *testing.T) {
 }
 
 // TestPayerSaysThatAnotherChannelIsNamed checks that options which name another channel than the
-// state file are an error, also if nothing must be bought, and that the payer uses the other one
-// after CloseChannel.
+// state file are an error, even if nothing must be bought, and that the payer uses the named
+// channel after CloseChannel.
 func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newService(t, serviceOptions{price: 3}))
@@ -259,10 +259,10 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 		first := newPayer(t, c, dir)
 		testenv.OK(t, testenv.Error(first.Ensure(t.Context(), 5)))
 		ch := testenv.Must(c.OpenChannel(t.Context(), client.OpenChannelOptions{Sender: first.Address()}))(t)
-		for what, name := range map[string]func(*client.PayerOptions){
+		for label, name := range map[string]func(*client.PayerOptions){
 			"id": func(o *client.PayerOptions) { o.ChannelID = ch.ID }, "number": func(o *client.PayerOptions) { o.PaymentChannelID = ch.PaymentChannelID },
 		} {
-			testenv.Is(t, testenv.Error(newPayer(t, c, dir, name).Ensure(t.Context(), 1)), client.ErrOtherChannel, "another %s", what)
+			testenv.Is(t, testenv.Error(newPayer(t, c, dir, name).Ensure(t.Context(), 1)), client.ErrOtherChannel, "another %s", label)
 		}
 		p := newPayer(t, c, dir, func(o *client.PayerOptions) { o.ChannelID = ch.ID })
 		testenv.OK(t, testenv.Error(p.CloseChannel(t.Context())))
@@ -272,7 +272,7 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 	})
 }
 
-// TestPayerDoesNotCountWhatWasRefused checks that what was refused counts as spent until a minute
+// TestPayerDoesNotCountWhatWasRefused checks that a refused amount counts as spent until a minute
 // after it has expired, also after the channel was closed, and that MaxSpend permits as much again
 // then.
 func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
@@ -286,10 +286,10 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 			return s.RoundTrip(r)
 		}))
 		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxSpend = 90 })
-		spent := func(what string, spent, added uint64) {
+		spent := func(label string, spent, added uint64) {
 			t.Helper()
 			if got := status(t, p); got.Spent != spent || got.Added != added {
-				t.Errorf("%s: status %+v, want %d spent, %d added", what, got, spent, added)
+				t.Errorf("%s: status %+v, want %d spent, %d added", label, got, spent, added)
 			}
 		}
 		testenv.OK(t, testenv.Error(p.Buy(t.Context(), 10)))
@@ -312,7 +312,7 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 	})
 }
 
-// TestPayerRenewsOnlyWhatWasDelivered checks that a renewal is of what was bought after a higher
+// TestPayerRenewsOnlyWhatWasDelivered checks that a renewal is for the amount bought after a higher
 // amount was signed and refused, and that a service which asks for one without a payment gets none.
 func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -325,15 +325,15 @@ func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 		testenv.OK(t, testenv.Error(p.Ensure(t.Context(), 3))) // for 10, and all are possible
 		s.start, s.refuse = 1000, wire.CodeInsufficientFunds
 		testenv.Is(t, testenv.Error(p.Buy(t.Context(), 20)), client.ErrPaymentRequired, "Buy")
-		testenv.Equal(t, status(t, p).Signed, 50, "what is signed")
+		testenv.Equal(t, status(t, p).Signed, 50, "the signed amount")
 		time.Sleep(5 * time.Minute)
-		testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "what has expired")
+		testenv.Equal(t, testenv.Must(p.Renew(t.Context()))(t).Expired, 0, "the expired amount")
 		s.checkSent("/renew", 10)
 	})
 }
 
-// TestPayerCountsCredit checks that what a purchase leaves as credit counts for the next one: a
-// service that charges more than it says takes less than one MaxPrice with it, however many
+// TestPayerCountsCredit checks that a purchase's credit counts for the next one: a service that
+// charges more than its published price takes less than one MaxPrice with it, however many
 // purchases are made.
 func TestPayerCountsCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestPayerCountsCredit(t *testing.T) {
 }
 
 // TestPayerBuysAnotherSessionNearTheEnd checks that nothing is added to a session in the last tenth
-// of its life, that what it has left is used first, and that the next session has what is needed.
+// of its life, that its rest is used first, and that the next session has the needed chunksets.
 func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newService(t, serviceOptions{price: 3}))
@@ -366,7 +366,7 @@ func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		bought := wantSession(p.Buy(t.Context(), 10))(t, 10, "")
 		p = newPayer(t, c, dir)
-		wantSession(p.Ensure(t.Context(), 20))(t, 20, old.ID) // what is left
+		wantSession(p.Ensure(t.Context(), 20))(t, 20, old.ID) // its rest
 		wantSession(p.Ensure(t.Context(), 30))(t, 30, bought.ID)
 		time.Sleep(55 * time.Minute)
 		last := wantSession(p.Ensure(t.Context(), 31))(t, 31, "")
@@ -376,8 +376,8 @@ func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 	})
 }
 
-// TestPaidReadsUseASessionThatEndsFirst reads with what is left of the former session after Buy
-// bought another.
+// TestPaidReadsUseASessionThatEndsFirst reads with the former session's rest after Buy bought
+// another.
 func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newService(t, serviceOptions{price: 3}))

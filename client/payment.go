@@ -10,7 +10,7 @@ import (
 // several reads, also concurrently: they then share its limit. It must not be copied.
 //
 // The client never resends a paid request. If its response does not arrive or is cut, the client
-// counts it as charged, and continues with another request for what is missing, within
+// counts it as charged, and continues with another request for the missing bytes, within
 // MaxChunksets. The service returns to the session the chunksets for which it had sent no byte; a
 // Payment does not learn of that.
 //
@@ -20,14 +20,14 @@ import (
 // Reads are paid with a session and not directly with micropayments: the session is bought with one
 // signature for many reads, and a lost response leaves no number in doubt.
 type Payment struct {
-	// Payer buys the session, and adds to it what is missing. If it is nil, SessionID pays, and
+	// Payer buys the session, and adds missing chunksets to it. If it is nil, SessionID pays, and
 	// nothing is bought.
 	Payer     *Payer
 	SessionID string
 
-	// MaxChunksets limits what all reads together are charged. A request that would exceed it is
-	// not sent, or is refused by the service: the error is ErrPaymentRequired. 0 means that only
-	// the payer's budget limits them. A blob has Size / wire.ChunksetSize chunksets, rounded up.
+	// MaxChunksets limits the charge for all reads together. A request that would exceed it is not
+	// sent, or is refused by the service: the error is ErrPaymentRequired. 0 means that only the
+	// payer's budget limits them. A blob has Size / wire.ChunksetSize chunksets, rounded up.
 	MaxChunksets int64
 
 	mu       sync.Mutex
@@ -72,7 +72,7 @@ func (p *Payment) aboveLimit(n, left int64) error {
 	return fmt.Errorf("client: get a blob: %w: %d chunksets are needed, and %d of MaxChunksets %d are charged or in use", ErrPaymentRequired, n, p.MaxChunksets-left, p.MaxChunksets)
 }
 
-// settle replaces a reservation by what was charged.
+// settle replaces a reservation by the charge.
 func (p *Payment) settle(reserved, charged, inDoubt int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -35,7 +35,7 @@ func paidBlob(t testing.TB, c *client.Client) []byte {
 	return content
 }
 
-// all reads what a call returned to its end.
+// all reads a Reader to its end.
 func all(r *client.Reader, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func readAll(t testing.TB, c *client.Client, o client.GetOptions) ([]byte, error
 	return all(c.Get(t.Context(), "team", "a", o))
 }
 
-// TestPaidReads checks what each kind of read is charged, that the payer buys what is needed, and
-// that reads share a Payment's limit.
+// TestPaidReads checks the charge for each kind of read, that the payer buys the needed chunksets,
+// and that reads share a Payment's limit.
 func TestPaidReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newService(t, serviceOptions{price: 3}))
@@ -114,7 +114,7 @@ func TestPaidReads(t *testing.T) {
 		testenv.Is(t, testenv.Error(readAll(t, c, o)), client.ErrPaymentRequired, "beyond the limit")
 		o.IfMatch = `"other"`
 		testenv.Is(t, testenv.Error(readAll(t, c, o)), client.ErrPreconditionFailed, "a false condition")
-		testenv.Equal(t, shared.Charged(), 10, "what is charged")
+		testenv.Equal(t, shared.Charged(), 10, "the charge")
 		left()
 	})
 }
@@ -130,7 +130,7 @@ func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 		without := &client.Payment{SessionID: s.ID}
 		for i, want := range []error{nil, client.ErrPaymentRequired} {
 			testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: without})), want, "read %d", i)
-			testenv.Equal(t, without.Charged(), 3, "what is charged after read %d", i)
+			testenv.Equal(t, without.Charged(), 3, "the charge after read %d", i)
 		}
 		time.Sleep(2 * time.Hour)
 		testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: without})), client.ErrPaymentRequired, "with an expired session")
@@ -247,7 +247,8 @@ func TestPaidReadIsNotReplayed(t *testing.T) {
 }
 
 // TestConcurrentPaidReads checks that concurrent reads over several payers of one state file, with
-// purchases of a single chunkset, all succeed, and that what was charged is what the session lost.
+// purchases of a single chunkset, all succeed, and that the session lost as many chunksets as were
+// charged.
 func TestConcurrentPaidReads(t *testing.T) {
 	const payers, readers, reads = 2, 6, 5
 	c := newClient(t, newService(t, serviceOptions{}))
@@ -271,8 +272,8 @@ func TestConcurrentPaidReads(t *testing.T) {
 	}
 	work.Wait()
 	for _, payment := range payments {
-		testenv.Equal(t, payment.Charged(), readers*reads, "what is charged")
-		testenv.Equal(t, payment.InDoubt(), 0, "what is in doubt")
+		testenv.Equal(t, payment.Charged(), readers*reads, "the charge")
+		testenv.Equal(t, payment.InDoubt(), 0, "the chunksets in doubt")
 	}
 	p := newPayer(t, c, dir)
 	s := testenv.Must(p.Ensure(t.Context(), 0))(t)
@@ -281,8 +282,8 @@ func TestConcurrentPaidReads(t *testing.T) {
 	}
 }
 
-// TestServiceThatNeverServes checks that a service that sells chunksets and then says that none is
-// left takes at most the purchases of one request.
+// TestServiceThatNeverServes checks that a service that sells chunksets and then reports that none
+// is left takes at most the purchases of one request.
 func TestServiceThatNeverServes(t *testing.T) {
 	s := newService(t, serviceOptions{})
 	none := problem(402, "no_chunksets_left", `,"required":"1","available":"0"`)
@@ -335,7 +336,7 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 }
 
 // TestNothingIsBoughtBeyondTheLimit checks that a read above MaxChunksets buys nothing, and that a
-// range that ends after the blob buys only what the blob has.
+// range that ends after the blob buys only the blob's chunksets.
 func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 	c := newClient(t, newService(t, serviceOptions{price: 3}))
 	paidBlob(t, c)
@@ -399,7 +400,7 @@ func (b *lateBody) Read(p []byte) (int, error) {
 	}
 }
 
-// A paid read buys what it needs, up to a limit of chunksets of 10 MiB.
+// A paid read buys the chunksets of 10 MiB that it needs, up to a limit.
 func ExamplePayment() {
 	c, p, stop := examplePayer()
 	defer stop()

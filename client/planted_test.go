@@ -15,8 +15,8 @@ import (
 // anotherUser is a user's id that runs nothing.
 const anotherUser = 65534
 
-// giveAway makes a file one that others made: it becomes another user's, which only root can do, or
-// else one that others may access.
+// giveAway makes a file one that openOwn refuses: it becomes another user's, which only root can
+// do, or else one that other users may access.
 func giveAway(file string) error {
 	if os.Getuid() != 0 {
 		return os.Chmod(file, 0o666)
@@ -31,8 +31,8 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 	t.Parallel()
 	secret := []byte("a file that has nothing to do with the transfer")
 	for name, plant := range map[string]func(file, victim string) error{
-		"another user's": func(file, _ string) error { return giveAway(file) },
-		"open to others": func(file, _ string) error { return os.Chmod(file, 0o606) },
+		"another user's":      func(file, _ string) error { return giveAway(file) },
+		"open to other users": func(file, _ string) error { return os.Chmod(file, 0o606) },
 		"hard link": func(file, victim string) error {
 			return errors.Join(os.Remove(file), os.Link(victim, file))
 		},
@@ -65,7 +65,7 @@ func TestPlantedLocks(t *testing.T) {
 	elsewhere := filepath.Join(filepath.Dir(d.path), "elsewhere")
 	testenv.OK(t, os.Symlink("elsewhere", lock))
 	checkMessage(t, d.receive(t.Context()), errAny, "was not made by this user")
-	testenv.Check(t, d.c.ForgetDownload("team", "a", d.path, d.o)) // leaves to others what is theirs
+	testenv.Check(t, d.c.ForgetDownload("team", "a", d.path, d.o)) // leaves other users' files
 	testenv.Is(t, testenv.Error(os.Lstat(elsewhere)), os.ErrNotExist, "the file behind a link")
 	testenv.Check(t, testenv.Error(os.Lstat(lock)))
 }

@@ -32,8 +32,8 @@ func startProgress(report func(done, total int64), total int64) *progress {
 	return p
 }
 
-// begin causes the first call, which reports the bytes that an earlier transfer has left, and no
-// others. It is called once, before any bytes are counted.
+// begin causes the first call, which reports only an earlier transfer's bytes. It is called once,
+// before any bytes are counted.
 func (p *progress) begin(left int64) {
 	if p == nil {
 		return

@@ -25,13 +25,13 @@ const (
 
 // PutOptions are options for writing. The zero value replaces whatever is there.
 type PutOptions struct {
-	// ContentType "" means application/octet-stream, and to PutFile what the function ContentType
-	// guesses by the blob's name and the first bytes.
+	// ContentType "" means application/octet-stream, and PutFile then guesses it, by the blob's
+	// name and the first bytes: see the function ContentType.
 	ContentType string
 
 	Expires time.Time // when the blob expires; zero: never
 
-	// What else describes the blob. Metadata are custom headers without "Blob-Meta-".
+	// The blob's further headers. Metadata are custom headers without "Blob-Meta-".
 	CacheControl       string
 	ContentDisposition string
 	ContentLanguage    string
@@ -47,8 +47,9 @@ type PutOptions struct {
 	// size: without it, a stream may have at most 100,000 times DefaultPartSize.
 	Size int64
 
-	// PartSize is how many bytes a part has, at most 5 GiB. What is not larger than a part is sent
-	// in a single request. 0 means DefaultPartSize, or as much as is needed for 100,000 parts.
+	// PartSize is how many bytes a part has, at most 5 GiB. A content that is not larger than a
+	// part is sent in a single request. 0 means DefaultPartSize, or as much as is needed for
+	// 100,000 parts.
 	PartSize int64
 
 	// Concurrency is the number of parts that are sent concurrently. 0 means DefaultConcurrency.
@@ -64,9 +65,9 @@ type PutOptions struct {
 	StateFile string
 
 	// Progress is called with the number of bytes that were sent, and with the content's size or -1
-	// if it is not known. The first call has the bytes that the server had if an upload is resumed,
-	// and no others. The number decreases if bytes must be sent again. The last call precedes the
-	// return. Calls do not overlap; a slow one delays no transfer.
+	// if it is not known. The first call has only the bytes that the server had if an upload is
+	// resumed. The number decreases if bytes must be sent again. The last call precedes the return.
+	// Calls do not overlap; a slow one delays no transfer.
 	Progress func(done, total int64)
 }
 
@@ -99,8 +100,8 @@ func (o *PutOptions) setProperties(h http.Header) {
 	}
 }
 
-// beginJSON returns the request that begins an upload. What decides how the blob is stored is in
-// it, except IfMatch.
+// beginJSON returns the request that begins an upload. It has all options that decide how the blob
+// is stored, except IfMatch.
 func (o *PutOptions) beginJSON(account, name string, partSize int64) wire.BeginUpload {
 	begin := wire.BeginUpload{
 		RawAccount: &account, RawBlobName: &name, RawPartSize: &partSize, ContentType: o.ContentType,
@@ -151,10 +152,10 @@ func (o *PutOptions) partSize(size int64) int64 {
 	return max(DefaultPartSize, (needed+unit-1)/unit*unit)
 }
 
-// Put stores the bytes of r. It sends what fits into a part in a single request, and anything
-// larger as a multipart upload, and returns what it stored. After it returned without an error, the
-// blob survives a power cut on the server, and every later read returns it. It returns ErrCorrupt
-// if the server stored other bytes.
+// Put stores the bytes of r. It sends a content that fits into a part in a single request, and
+// anything larger as a multipart upload, and returns the stored blob. After it returned without an
+// error, the blob survives a power cut on the server, and every later read returns it. It returns
+// ErrCorrupt if the server stored other bytes.
 //
 // A reader that is also an io.ReaderAt and an io.Seeker, such as an *os.File or a *bytes.Reader, is
 // read by ReadAt, from its position to its end, and little of it is in memory. Its position
@@ -299,8 +300,8 @@ func (c *Client) sendRange(ctx context.Context, r *request, digestHeader string,
 	return sent, h, err
 }
 
-// damaged returns what says that the server received other bytes than were sent, which have the
-// ETag sent, or nil. A server that sends no ETag for a part compares the whole later.
+// damaged returns an error if the server received other bytes than were sent, which have the ETag
+// sent, or nil. A server that sends no ETag for a part compares the whole later.
 func damaged(r *request, h http.Header, err error, sent string) error {
 	if e, reported := errors.AsType[*Error](err); reported && e.Code == wire.CodeDigestMismatch {
 		return err

@@ -19,9 +19,9 @@ import (
 // PutFile stores a file. Its content type is guessed if the options have none. A file that does not
 // fit into a part can be resumed: if an error interrupts PutFile, or the context or the process
 // ends, a later call for the same file, account and name with the same options sends only the parts
-// that the server does not have. What is known about the upload is in a state file with mode 0600
-// beside the file, or at PutOptions.StateFile. It is removed at the end. The server aborts an
-// upload when no part arrives for 24 hours.
+// that the server does not have. The upload's state is in a file with mode 0600 beside the file, or
+// at PutOptions.StateFile. It is removed at the end. The server aborts an upload when no part
+// arrives for 24 hours.
 //
 // The blob always has the bytes that the file has during the last call: all of them are read for
 // the checksum with which the upload is completed. A new upload begins if they are not those that
@@ -101,8 +101,8 @@ func openFile(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// ForgetUpload removes what an interrupted PutFile for the same file, account and name has left:
-// the state file, and the upload unless it was completed. It is for callers that do not repeat the
+// ForgetUpload removes an interrupted PutFile's remains for the same file, account and name: the
+// state file, and the upload unless it was completed. It is for callers that do not repeat the
 // call, for example because the blob has the file's bytes already. Among the options it uses only
 // StateFile. It returns ErrBusy if a call with the same state file is in progress.
 func (c *Client) ForgetUpload(ctx context.Context, account, name, path string, o PutOptions) error {
@@ -315,7 +315,7 @@ func (u *fileUpload) resumeCommitted(ctx context.Context, up *upload) (*upload, 
 	return up, present, nil
 }
 
-// unchanged returns ErrChanged if a file is not what it was at the beginning.
+// unchanged returns ErrChanged if a file was changed or replaced since the beginning.
 func unchanged(f *os.File, info fs.FileInfo) error {
 	now, err := f.Stat()
 	if err != nil {

@@ -94,7 +94,7 @@ func (f *sourceFile) write(content []byte) {
 	testenv.OK(f.t, os.WriteFile(f.path, content, 0o600))
 }
 
-// others returns the other files in a folder.
+// others returns all files in a path's folder except the file itself.
 func others(t *testing.T, path string) []fs.DirEntry {
 	t.Helper()
 	entries := testenv.Must(os.ReadDir(filepath.Dir(path)))(t)
@@ -201,7 +201,7 @@ func TestPutFileResumes(t *testing.T) {
 	accepted := p.accepted
 	f.s.setHook(p.count(func(*http.Request) {}))
 	p.accepted = accepted
-	o.Expires = time.Now().Add(time.Hour) // "in an hour", said later
+	o.Expires = time.Now().Add(time.Hour) // "in an hour", given later
 	stored := int64(len(accepted)) * 1000
 	var reported []int64
 	o.Progress = func(done, _ int64) { reported = append(reported, done) }
@@ -276,8 +276,8 @@ func TestPutFileBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestLostCompletion checks what the next call does if the response to complete was lost: it sends
-// nothing if the blob is the file, and everything if the blob was replaced since.
+// TestLostCompletion checks the next call if the response to complete was lost: it sends nothing if
+// the blob is the file, and everything if the blob was replaced since.
 func TestLostCompletion(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		f := newSourceFile(t)

@@ -40,7 +40,7 @@ func (c *Client) putStream(ctx context.Context, account, name string, r io.Reade
 }
 
 // sendStream sends a stream's parts; the first was read already. It returns the total size and CRC.
-// While a part is read, the others are sent.
+// While a part is read, earlier ones are sent.
 func (u *upload) sendStream(ctx context.Context, first []byte, r io.Reader) (size int64, crc uint64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

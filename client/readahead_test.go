@@ -118,7 +118,7 @@ func TestGetLast(t *testing.T) {
 			if c == paid {
 				o.Payment = &client.Payment{Payer: payer}
 			}
-			const text = "the end of a text that is longer than what is inline"
+			const text = "the end of a text that is longer than an inline body"
 			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader(text), client.PutOptions{})))
 			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "empty", strings.NewReader(""), client.PutOptions{})))
 			for n, want := range map[int64]string{1: "e", 9: "is inline", int64(len(text)): text, 1000: text} {

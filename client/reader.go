@@ -53,7 +53,7 @@ func (c *Client) GetRange(ctx context.Context, account, name string, offset, len
 }
 
 // GetLast opens the last n bytes, or the whole blob if it has fewer. It sends one request, and with
-// a Payment another one for the blob's size.
+// a Payment a second one for the blob's size.
 func (c *Client) GetLast(ctx context.Context, account, name string, n int64, o GetOptions) (*Reader, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("client: %w: a range must not be empty", ErrInvalid)
@@ -190,7 +190,7 @@ func (r *Reader) finish() error {
 	return r.err
 }
 
-// closeBody closes the body. What it has after the range is not needed, so an error has no meaning.
+// closeBody closes the body. Its bytes after the range are not needed, so an error has no meaning.
 func (r *Reader) closeBody() {
 	if r.body == nil {
 		return

@@ -32,8 +32,8 @@ type request struct {
 	// after an attempt with an unknown outcome is not a refusal.
 	conditional bool
 
-	// replaceable means that nobody can see what the request stores before another one, so that it
-	// is sent again if the response's ETag shows that other bytes were received.
+	// replaceable means that nobody can see the stored bytes before another request, so that this
+	// one is sent again if the response's ETag shows that other bytes were received.
 	replaceable bool
 
 	// ownEffect reports whether a refusal may be due to an earlier attempt with an unknown outcome.
@@ -63,7 +63,7 @@ func (r *request) refusedByOwnEffect(err error) bool {
 	return r.conditional && errors.Is(err, ErrPreconditionFailed) || r.ownEffect != nil && r.ownEffect(err)
 }
 
-// safety says when a request may be sent again.
+// safety is the condition under which a request may be sent again.
 type safety int
 
 const (
@@ -142,7 +142,7 @@ func (c *Client) newAttempt(ctx context.Context, r *request, w *watchdog) (*http
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	req.Header.Set("User-Agent", c.userAgent)
-	req.Header.Set("Accept-Encoding", "identity") // what is decompressed has no known length
+	req.Header.Set("Accept-Encoding", "identity") // a decompressed body has no known length
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}

@@ -13,20 +13,20 @@ import (
 
 // ErrBadResponse is returned if a response is not one that a service sends, as a broken or hostile
 // server or a proxy may send it: see ResponseError.
-var ErrBadResponse = errors.New("the response is not what a service sends")
+var ErrBadResponse = errors.New("the response is not one that a service sends")
 
-// ResponseError says what is wrong with a response of status 2xx. It is ErrBadResponse, and also
+// ResponseError describes the fault in a response of status 2xx. It is ErrBadResponse, and also
 // ErrOutcomeUnknown if the request may have taken effect. The request is not repeated.
 //
-// What a response may say is bounded: a blob has at most 5 TiB, an upload 100,000 parts of at most
-// 5 GiB, a page as many entries as were requested, in order and after those before, a listing's
-// page 32 MiB, any other JSON 1 MiB, and the header section 256 KiB.
+// Responses are bounded: a blob has at most 5 TiB, an upload 100,000 parts of at most 5 GiB, a page
+// as many entries as were requested, in order and after those before, a listing's page 32 MiB, any
+// other JSON 1 MiB, and the header section 256 KiB.
 type ResponseError struct {
 	Member  string // of the JSON, or the header's name
 	Problem string // with at most 64 bytes from the value
 }
 
-// Error returns the member and what is wrong with it.
+// Error returns the member and its problem.
 func (e *ResponseError) Error() string {
 	return fmt.Sprintf("%v: %s %s", ErrBadResponse, e.Member, e.Problem)
 }
@@ -50,7 +50,7 @@ const (
 	maxPageJSON     = 32 << 20  // bytes in a page with blobs: 1,000 of the longest names with their metadata have less
 	maxJSON         = 1 << 20   // bytes of any other JSON
 	maxJSONValues   = 1 << 16   // members and elements: 1,000 blobs with 32 custom headers each have 50,000
-	maxJSONDepth    = 16        // objects and lists within others
+	maxJSONDepth    = 16        // objects and lists within each other
 	maxHeaderBytes  = 256 << 10 // of a response
 	maxETag         = 255       // bytes
 	maxID           = 255       // bytes in the id of a session, a channel, an upload or a request

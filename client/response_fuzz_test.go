@@ -83,7 +83,7 @@ func FuzzParseRetryAfter(f *testing.F) {
 	})
 }
 
-// FuzzNewError checks that an error is short, whatever a server says.
+// FuzzNewError checks that an error is short, whatever a server sends.
 func FuzzNewError(f *testing.F) {
 	f.Add(503, "application/problem+json", []byte(`{"code":"overloaded","detail":"A sentence.","requestId":"R1","retryable":true}`), "")
 	f.Add(409, "application/problem+json", []byte(`{"code":"`+strings.Repeat("x", 300)+`","detail":"\u001b[2J"}`), "")
@@ -145,12 +145,12 @@ func FuzzCheckName(f *testing.F) {
 		}
 		want := blob.CheckName(name)
 		if err := checkName("name", name); bad(t, err) != (want == nil) {
-			t.Errorf("%q: %v, and the service says %v", name, err, want)
+			t.Errorf("%q: %v, and the service has %v", name, err, want)
 		}
 	})
 }
 
-// FuzzListing checks that what is accepted from two pages is in order and was requested.
+// FuzzListing checks that entries that are accepted from two pages are in order and were requested.
 func FuzzListing(f *testing.F) {
 	etag := strings.ReplaceAll(checksum.ETag(1, 1), `"`, `\"`)
 	f.Add([]byte(`{"blobs":[{"name":"p/a","size":1,"etag":"`+etag+`"}],"prefixes":["p/b/"],"next":"p/b/"}`), []byte(`{"blobs":[{"name":"p/c","size":0}]}`), "p/", "/", "")
@@ -182,7 +182,7 @@ func FuzzListing(f *testing.F) {
 	})
 }
 
-// FuzzUploadListing checks that what is accepted of two pages is in order.
+// FuzzUploadListing checks that entries that are accepted from two pages are in order.
 func FuzzUploadListing(f *testing.F) {
 	f.Add([]byte(`{"uploads":[{"uploadId":"A","name":"a","created":"2026-01-01T00:00:00Z"}],"next":"A"}`), []byte(`{"uploads":[{"uploadId":"A","name":"a","created":"2026-01-01T00:00:00Z"}],"next":"A"}`))
 	f.Add([]byte(`{"uploads":[{"uploadId":"A","name":"a","partSize":-1,"bytes":-1}],"next":"B"}`), []byte(`{}`))

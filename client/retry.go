@@ -148,7 +148,7 @@ func repeatable(r *request, err error) bool {
 	case e.Status == http.StatusTooManyRequests, e.Retryable, e.Code.Row().Retry == wire.RetryLater:
 		return true
 	case e.Code != "" && e.Status == http.StatusServiceUnavailable:
-		return false // the service said that it must not be repeated
+		return false // the service forbids it
 	}
 	switch e.Status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -172,8 +172,8 @@ func mayHaveEffect(r *request, err error) bool {
 	return true
 }
 
-// isRefusal reports whether the server, asked about the same request again, said that it has no
-// effect. A rate limit and a missing key say nothing about an earlier attempt.
+// isRefusal reports whether the server, asked about the same request again, responded that it has
+// no effect. A rate limit and a missing key prove nothing about an earlier attempt.
 func isRefusal(err error) bool {
 	e, reported := errors.AsType[*Error](err)
 	if !reported || e.Code == "" {
@@ -201,7 +201,7 @@ func wasNotSent(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// connectionWatch says whether a request wanted a connection from net/http, and got one.
+// connectionWatch records whether a request wanted a connection from net/http, and got one.
 type connectionWatch struct{ wanted, got atomic.Bool }
 
 // watchConnection returns the request that is to be sent in place of req.
@@ -213,7 +213,7 @@ func watchConnection(req *http.Request) (*connectionWatch, *http.Request) {
 	}))
 }
 
-// explain returns the request's error as an *unsentError if that is what it is.
+// explain returns the request's error, as an *unsentError if the request had no connection.
 func (c *connectionWatch) explain(err error) error {
 	if c.wanted.Load() && !c.got.Load() {
 		return &unsentError{err}

@@ -28,7 +28,7 @@ func useSendFile(t *http.Transport) {
 // fileConn is a connection that sends the bytes of files by sendfile(2).
 type fileConn struct{ *net.TCPConn }
 
-// net/http calls ReadFrom with the rest of a request's body, after what fits into a buffer.
+// net/http calls ReadFrom with the rest of a request's body, after one buffer.
 func (c *fileConn) ReadFrom(r io.Reader) (int64, error) {
 	limited, isLimited := r.(*io.LimitedReader)
 	if !isLimited {

@@ -97,7 +97,7 @@ func TestSendFile(t *testing.T) {
 }
 
 // TestStalledSendFile checks that an upload ends if its server accepts no bytes: the watchdog also
-// watches what is sent without copies.
+// watches bytes that are sent without copies.
 func TestStalledSendFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(testenv.MemoryDir(t), "file")

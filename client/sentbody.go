@@ -11,7 +11,7 @@ import (
 // sentBody is the body of one attempt to send bytes of content. It counts them until it is stopped.
 type sentBody struct {
 	content      io.ReaderAt
-	offset, rest int64 // what was not read yet, in content
+	offset, rest int64 // the unread bytes, in content
 	progress     *progress
 	closed       chan struct{}
 	close        sync.Once

@@ -132,7 +132,7 @@ func newSigner(number byte) (*micropay.Signer, error) {
 	return micropay.NewSigner(micropay.SchemeEd25519, key)
 }
 
-// fault says what happens to a request.
+// fault is a request's or its response's fault, or none.
 type fault int
 
 const (
@@ -149,18 +149,18 @@ type faulty struct {
 }
 
 func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
-	what := f.fault(r)
-	if what == lost {
+	failure := f.fault(r)
+	if failure == lost {
 		if r.Body != nil {
 			_ = r.Body.Close() // it was not sent
 		}
 		return nil, errCut
 	}
 	resp, err := f.next.RoundTrip(r)
-	if err != nil || what == pass {
+	if err != nil || failure == pass {
 		return resp, err
 	}
-	if what == cutBody && resp.ContentLength > 0 {
+	if failure == cutBody && resp.ContentLength > 0 {
 		resp.Body = &cutReader{resp.Body, resp.ContentLength - 1}
 		return resp, nil
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // firstAttempts returns a fault for the first attempts of each request that changes something.
-func firstAttempts(what fault, attempts int) func(*http.Request) fault {
+func firstAttempts(label fault, attempts int) func(*http.Request) fault {
 	sent := map[string]int{}
 	return func(r *http.Request) fault {
 		if r.Method == http.MethodGet {
@@ -22,7 +22,7 @@ func firstAttempts(what fault, attempts int) func(*http.Request) fault {
 		key := r.Method + r.URL.Path + r.Header.Get("Idempotency-Key")
 		sent[key]++
 		if sent[key] <= attempts {
-			return what
+			return label
 		}
 		return pass
 	}
@@ -31,9 +31,9 @@ func firstAttempts(what fault, attempts int) func(*http.Request) fault {
 // TestSessionsAndChannelsWithLostAnswers checks that requests are repeated after lost and cut
 // responses, and have their effect once.
 func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
-	for name, what := range map[string]fault{"no fault": pass, "not delivered": lost, "no response": noAnswer, "cut body": cutBody} {
+	for name, failure := range map[string]fault{"no fault": pass, "not delivered": lost, "no response": noAnswer, "cut body": cutBody} {
 		runInBubble(t, name, func(t *testing.T) {
-			c := newClient(t, &faulty{newService(t, serviceOptions{reads: access.ReadsPublic}), firstAttempts(what, 2)})
+			c := newClient(t, &faulty{newService(t, serviceOptions{reads: access.ReadsPublic}), firstAttempts(failure, 2)})
 			ctx := t.Context()
 			s, err := c.CreateSession(ctx, client.CreateSessionOptions{UserIdentity: "me"})
 			if err != nil || s.UserIdentity != "me" || s.ChunksetsLeft != 1000 || s.Expires.IsZero() {
@@ -67,8 +67,7 @@ func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
 	}
 }
 
-// TestSessionErrors checks what is reported if a request is refused, or its outcome remains
-// unknown.
+// TestSessionErrors checks the errors if a request is refused, or its outcome remains unknown.
 func TestSessionErrors(t *testing.T) {
 	signer := testenv.Must(newSigner(1))(t)
 	paid := testenv.Must(signer.Sign(micropay.Payment{Amount: 1, Sequence: 1}))(t)
@@ -134,8 +133,7 @@ func ExampleClient_Use() {
 	// 999
 }
 
-// A channel is opened with a deposit, which may be increased, and closed: what was never paid is
-// refunded.
+// A channel is opened with a deposit, which may be increased, and closed: the rest is refunded.
 func ExampleClient_OpenChannel() {
 	c, done := example(serviceOptions{})
 	defer done()

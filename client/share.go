@@ -35,8 +35,8 @@ type Link struct {
 }
 
 // Share returns a link for a blob or, if the name ends in a slash, for all blobs below this prefix,
-// to read them. It sends no request, and does not check that the key may do what the link permits.
-// A link is valid until it expires, its key is revoked or expires, or the secret is replaced. Share
+// to read them. It sends no request, and does not check that the key has the link's permission. A
+// link is valid until it expires, its key is revoked or expires, or the secret is replaced. Share
 // returns ErrInvalid if there is no such link.
 func (c *Client) Share(account, name string, o ShareOptions) (Link, error) {
 	if o.For == 0 {

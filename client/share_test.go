@@ -18,7 +18,7 @@ const (
 	sharingSecret = "abcdefghijklmnopabcdefghijklmnopabcdefgh"
 )
 
-// TestShare: a link's URL is the blob's, with a token for what was shared.
+// TestShare: a link's URL is the blob's, with a token for the blob or prefix.
 func TestShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testenv.Must(client.New("https://h.example/sluice/", client.Options{Key: "not sent"}))(t)
@@ -63,7 +63,7 @@ func TestShare(t *testing.T) {
 
 func TestShareRefuses(t *testing.T) {
 	c := testenv.Must(client.New("https://h.example", client.Options{}))(t)
-	for what, test := range map[string]struct {
+	for label, test := range map[string]struct {
 		account, name string
 		o             client.ShareOptions
 	}{
@@ -77,7 +77,7 @@ func TestShareRefuses(t *testing.T) {
 	} {
 		shared, err := c.Share(test.account, test.name, test.o)
 		if !errors.Is(err, client.ErrInvalid) || shared != (client.Link{}) {
-			t.Errorf("%s: %v, %v, want ErrInvalid", what, shared, err)
+			t.Errorf("%s: %v, %v, want ErrInvalid", label, shared, err)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestShortPages lists what a server sends in pages of one entry, whatever the limit: only a page
+// TestShortPages lists from a server that sends pages of one entry, whatever the limit: only a page
 // without next is the last one.
 func TestShortPages(t *testing.T) {
 	entries := []string{"a", "b", "c", "d"}
@@ -45,9 +45,9 @@ func TestShortPages(t *testing.T) {
 	for _, f := range folder {
 		files = append(files, f.Name())
 	}
-	for what, got := range map[string][]string{"names": names, "uploads": uploads, "files": files} {
+	for label, got := range map[string][]string{"names": names, "uploads": uploads, "files": files} {
 		if !slices.Equal(got, entries) {
-			t.Errorf("%s: %q, want %q", what, got, entries)
+			t.Errorf("%s: %q, want %q", label, got, entries)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (t Terms) canonical() (Terms, error) {
 	return t, nil
 }
 
-// changes describes in what the terms differ from others, which were pinned.
+// changes describes the differences between the terms and pinned ones.
 func (t Terms) changes(pinned Terms) string {
 	var texts []string
 	for _, member := range []struct{ name, is, was string }{

@@ -36,7 +36,7 @@ func randomBytes(n int) []byte {
 type alteredWriter struct {
 	http.ResponseWriter
 	offset int64                               // where the next byte is
-	alter  func(offset int64, p []byte) []byte // returns what to send; shorter: the connection is cut
+	alter  func(offset int64, p []byte) []byte // returns the bytes to send; shorter: the connection is cut
 }
 
 func (w *alteredWriter) Write(p []byte) (int, error) {
@@ -112,7 +112,7 @@ func TestPutAndDownload(t *testing.T) {
 	checkNoUploads(t, c)
 }
 
-// writerAt keeps what is written.
+// writerAt keeps the written bytes.
 type writerAt struct {
 	mu    sync.Mutex
 	bytes []byte
@@ -376,7 +376,7 @@ func TestProgress(t *testing.T) {
 type onlyReader struct{ io.Reader }
 
 // TestDamagedRequests checks that parts that are damaged on the way to the service are sent again,
-// also if a proxy has made their ETags weak, and never become a blob. Without their ETags, complete
+// even if a proxy has made their ETags weak, and never become a blob. Without their ETags, complete
 // is refused.
 func TestDamagedRequests(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,7 @@ func unwritable(root *os.Root, name string, err error) error {
 	return err
 }
 
-// stateError says why a state file cannot be used.
+// stateError returns the reason why a state file cannot be used.
 func stateError(err error) error {
 	if errors.Is(err, errUnwritable) {
 		return err

@@ -21,7 +21,7 @@ func exampleUploadState() *uploadState {
 	}
 }
 
-// FuzzParseUploadState checks that what is parsed is written as it was, and describes a possible
+// FuzzParseUploadState checks that a parsed state is written as it was, and describes a possible
 // upload.
 func FuzzParseUploadState(f *testing.F) {
 	text := testenv.Must(json.Marshal(exampleUploadState()))(f)

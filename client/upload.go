@@ -137,7 +137,7 @@ func (u *upload) state(ctx context.Context) (state string, present map[int]int64
 	}
 }
 
-// sendPart sends a part, without a SHA-256: the part's ETag in the response says whether it was
+// sendPart sends a part, without a SHA-256: the part's ETag in the response shows whether it was
 // damaged on the way, and complete compares the whole before it makes the blob visible.
 func (u *upload) sendPart(ctx context.Context, index int, content io.ReaderAt, offset, length int64) (sums, error) {
 	r := newRequest("send a part", http.MethodPut, u.path+"/parts/"+strconv.Itoa(index), idempotent)
@@ -173,7 +173,7 @@ func (u *upload) complete(ctx context.Context, size int64, crc uint64) (Blob, er
 // abortTimeout limits how long a failed transfer takes to abort its upload.
 const abortTimeout = 10 * time.Second
 
-// abort aborts the upload, also if the context has ended. The transfer has failed already, so an
+// abort aborts the upload, even if the context has ended. The transfer has failed already, so an
 // error is only logged: the server aborts the upload later by itself.
 func (u *upload) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)

@@ -28,9 +28,9 @@ type Options struct {
 	// effect.
 	Get client.DownloadOptions
 
-	// Filter chooses what is transferred from a folder or prefix. What it excludes is not in the
-	// source, and Sync does not delete it. nil: everything. Move and deletions take no notice of
-	// it.
+	// Filter chooses the files or blobs to transfer from a folder or prefix. An excluded one is not
+	// in the source, and Sync does not delete it. nil: everything. Move and deletions take no
+	// notice of it.
 	Filter *Filter
 
 	// Preserve keeps files' times of modification and permissions in the metadata of blobs that are
@@ -42,7 +42,7 @@ type Options struct {
 	// it.
 	ContentOnly bool
 
-	// TrackRenames makes Sync rename or copy within the target what the source has under another
+	// TrackRenames makes Sync rename or copy a content within the target that it has under another
 	// name, instead of transferring it: see the function Sync.
 	TrackRenames bool
 
@@ -71,21 +71,21 @@ type Batch struct {
 	o       Options
 	targets map[string]*target // folders that are written, by their paths
 
-	// In the order in which they run. Copies have what they copy before transfers replace it, and
-	// nothing loses its name in the target before everything else is there.
+	// In the order in which they run. Copies run before transfers that may replace their sources,
+	// and nothing loses its name in the target before everything else is there.
 	copies, transfers, moves, deletions []job
 
 	mirrored *mirrored // nil: the deletions are wanted in any case
 	keeps    bool      // moves leave their source, because deletions may be wrong
 
-	mu         sync.Mutex // guards what follows, and serializes Options.Report
+	mu         sync.Mutex // guards the fields below, and serializes Options.Report
 	sum        Summary    // without Left
 	planned    int        // jobs that should have an outcome by the end
 	errs       []error    // of failures, the first ones
 	incomplete error      // a *ListError of Sync
 }
 
-// mirrored says why deletions of Sync may be wrong.
+// mirrored has the reasons why deletions of Sync may be wrong.
 type mirrored struct {
 	removes bool // there are deletions
 	empty   bool // the source has nothing to copy
@@ -100,9 +100,9 @@ type job struct {
 	deletes        bool
 	moves          bool
 	etag           string     // if it is known
-	rename         *rename    // nil: what is transferred is not in the target
+	rename         *rename    // nil: the content is not in the target
 	unless         *rename    // a deletion is left out if this one has moved its source; may be nil
-	publisher      *publisher // of what the job receives; nil: it receives no file
+	publisher      *publisher // for a received file; nil: the job receives none
 	run            func(ctx context.Context, progress func(done, total int64)) (outcome, error)
 }
 
@@ -116,7 +116,7 @@ type rename struct {
 	run func(ctx context.Context, moves bool) (result outcome, possible bool, err error)
 }
 
-// outcome is what a job that succeeded has done.
+// outcome is a successful job's result.
 type outcome struct {
 	size      int64
 	etag      string
@@ -153,7 +153,7 @@ func (b *Batch) open(dir string, create bool) (*target, error) {
 	return t, nil
 }
 
-// Run transfers what was added, and then deletes. It may be called once. Its error joins an *Error
+// Run runs the added transfers, and then deletes. It may be called once. Its error joins an *Error
 // for each failure, at most the first 100 of them, the context's end, a *NotDeletedError and a
 // *ListError.
 func (b *Batch) Run(ctx context.Context) (Summary, error) {
@@ -177,7 +177,7 @@ func (b *Batch) Run(ctx context.Context) (Summary, error) {
 }
 
 // moveSlots is slots for moves. In a local folder it is one: a move removes folders that have
-// become empty, and another one may be about to use them.
+// become empty, and another move may be about to use them.
 func (b *Batch) moveSlots() int {
 	if len(b.moves) > 0 && b.moves[0].target.Client == nil {
 		return 1
@@ -206,7 +206,7 @@ func (b *Batch) slotsOf(j *job) int {
 	return int(min(int64(requests), max(1, (j.size+part-1)/part)))
 }
 
-// delete runs the deletions, if the source is known to lack what they delete.
+// delete runs the deletions, if the source is known to lack their names.
 func (b *Batch) delete(ctx context.Context) error {
 	deletions := slices.DeleteFunc(b.deletions, func(j job) bool { return j.unless != nil && j.unless.moved })
 	n := len(deletions)
@@ -226,8 +226,8 @@ func (b *Batch) delete(ctx context.Context) error {
 	return nil
 }
 
-// doubt returns why the source may have what deletions delete, or nil. It is called while this
-// number of jobs have not begun.
+// doubt returns why the source may have a name that is to be deleted, or nil. It is called while
+// this number of jobs have not begun.
 func (b *Batch) doubt(pending int) error {
 	m := cmp.Or(b.mirrored, &mirrored{force: true})
 	switch {
@@ -344,8 +344,8 @@ func (b *Batch) runOne(ctx context.Context, j *job, ended func(error)) {
 	j.publisher.add(received{result.received, settle})
 }
 
-// runRename runs a job within the target. It returns false if that is not possible. What it reports
-// names the source in the target, and so begins when it is known.
+// runRename runs a job within the target. It returns false if that is not possible. Its events name
+// the rename's source as their source, so the first one is reported after the rename.
 func (b *Batch) runRename(ctx context.Context, j *job) (possible bool, err error) {
 	r := j.rename
 	moves := r.moves && !b.keeps

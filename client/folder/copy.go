@@ -17,8 +17,8 @@ import (
 	"sluice/wire"
 )
 
-// Copy adds the blobs below a prefix: see the function Copy. It lists both sides, and reports what
-// is the same already.
+// Copy adds the blobs below a prefix: see the function Copy. It lists both sides, and reports blobs
+// that are the same already.
 func (b *Batch) Copy(ctx context.Context, from, to Prefix) error {
 	source, err := list(ctx, from, b.o.Filter)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *Batch) addCopies(ctx context.Context, from, to Prefix, source, stored m
 }
 
 // copyOptions returns the options with which a copy is stored: the blob's properties, unless
-// Options.Put has others.
+// Options.Put overrides them.
 func (b *Batch) copyOptions(blob *client.Blob) client.PutOptions {
 	o := b.o.Put
 	if o.Expires.IsZero() {
@@ -153,8 +153,8 @@ func (d *duplicate) stateFile(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(ends))))
 }
 
-// forget removes what an interrupted copy has left that is not needed any more. An error, such as a
-// missing folder, is ignored: a state file that remains has no effect.
+// forget removes an interrupted copy's upload and state file, which are not needed any more. An
+// error, such as a missing folder, is ignored: a state file that remains has no effect.
 func (d *duplicate) forget(ctx context.Context, stateDir string) {
 	if stateDir != "" {
 		_ = d.to.Client.ForgetUpload(ctx, d.to.Account, d.to.Name, "", client.PutOptions{StateFile: d.stateFile(stateDir)})

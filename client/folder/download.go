@@ -13,7 +13,7 @@ import (
 
 // Download adds the blobs below a prefix: see the function Download. under is "", or the path in
 // the folder, with a slash at its end, below which they are written. Download lists the blobs, and
-// reports what is skipped.
+// reports those that are skipped.
 func (b *Batch) Download(ctx context.Context, from Prefix, to Dir, under string) error {
 	t, err := b.open(string(to), true)
 	if err != nil {
@@ -26,8 +26,8 @@ func (b *Batch) Download(ctx context.Context, from Prefix, to Dir, under string)
 	return err
 }
 
-// addBlobs adds the blobs below a prefix, and reports what is skipped. It returns the number of
-// all.
+// addBlobs adds the blobs below a prefix, and reports those that are skipped. It returns the number
+// of all.
 func (b *Batch) addBlobs(ctx context.Context, from Prefix, t *target, under string) (listed int, err error) {
 	for e, err := range from.Client.List(ctx, from.Account, client.ListOptions{Prefix: from.name(), Metadata: b.o.Preserve}) {
 		if err != nil {
@@ -138,7 +138,7 @@ func (d *download) hasContent(ctx context.Context) (bool, error) {
 	return same, errors.Join(err, f.Close())
 }
 
-// forget removes what an interrupted download has left that is not needed any more.
+// forget removes an interrupted download's files, which are not needed any more.
 func (d *download) forget() error {
 	if d.dryRun {
 		return nil

@@ -18,8 +18,8 @@ var ErrEmpty = errors.New("the source is empty")
 // whole.
 var ErrIncomplete = errors.New("some of the source could not be listed or copied")
 
-// NotDeletedError says that Sync has not deleted what the source does not have, because the source
-// may have it nevertheless.
+// NotDeletedError means that Sync has not deleted files or blobs that the source seems to lack,
+// because the source may have them nevertheless.
 type NotDeletedError struct {
 	Number int   // of files or blobs that remain in the target
 	Err    error // ErrEmpty or ErrIncomplete
@@ -33,10 +33,10 @@ func (e *NotDeletedError) Error() string {
 // Unwrap returns the cause.
 func (e *NotDeletedError) Unwrap() error { return e.Err }
 
-// NoSourceError says that a blob that was to be moved does not exist, but a blob with its new name
+// NoSourceError means that a blob that was to be moved does not exist, but a blob with its new name
 // does: an earlier run may have moved it.
 type NoSourceError struct {
-	Target client.Blob // what has the new name
+	Target client.Blob // with the new name
 	Err    error       // such as client.ErrNotFound
 }
 
@@ -46,10 +46,10 @@ func (e *NoSourceError) Error() string { return fmt.Sprintf("%v; %s exists", e.E
 // Unwrap returns the cause.
 func (e *NoSourceError) Unwrap() error { return e.Err }
 
-// ListError says that some local folders could not be read.
+// ListError means that some local folders could not be read.
 type ListError struct{ Err error }
 
-// Error says which folders.
+// Error returns a text with the folders.
 func (e *ListError) Error() string { return fmt.Sprintf("some folders could not be read: %v", e.Err) }
 
 // Unwrap returns the cause.

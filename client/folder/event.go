@@ -1,6 +1,6 @@
 package folder
 
-// Kind says what an Event reports.
+// Kind is an Event's kind.
 type Kind int
 
 // The kinds of events. Of a file or blob that is transferred, Started comes first, then any number
@@ -12,18 +12,18 @@ const (
 	Progress                    // Done bytes of it are transferred; in the first one, by an earlier run alone
 	Copied                      // outcome: it succeeded, and the target has this Size and ETag
 	Unchanged                   // outcome: the target had the content already
-	Skipped                     // outcome: Err says why the source has no counterpart
-	Failed                      // outcome: Err says why
+	Skipped                     // outcome: Err is the reason why the source has no counterpart
+	Failed                      // outcome: Err is the reason
 	Interrupted                 // outcome: the context ended first
 	Deleted                     // outcome: the source was deleted
 	Moved                       // outcome: the source has the target's name now, this Size and ETag
 )
 
-// Event reports what a Batch does. Fields that its kind does not mention are zero.
+// Event reports a Batch's progress. Fields that its kind does not mention are zero.
 type Event struct {
 	Kind   Kind
 	Source Item // "" if the list of deletions failed
-	Target Item // zero for a deletion, and for what was skipped
+	Target Item // zero if it was deleted or skipped
 	Number int  // of Copying and Deleting; -1 while the deletions are not listed yet
 	Size   int64
 	Done   int64 // may decrease, if bytes must be sent again
@@ -39,7 +39,7 @@ type Summary struct {
 	Bytes int64 // of Copied
 }
 
-// Total returns the number of everything that was to be done. What was skipped is not in it.
+// Total returns the number of everything that was to be done. Skipped ones are not in it.
 func (s *Summary) Total() int {
 	return s.Copied + s.Unchanged + s.Moved + s.Deleted + s.Failed + s.Left
 }

@@ -11,7 +11,7 @@ import (
 	"sluice/client/folder"
 )
 
-// A folder is stored. A second run stores only what has changed.
+// A folder is stored. A second run stores only files that have changed.
 func ExampleUpload() {
 	s := startService()
 	defer s.stop()
@@ -74,7 +74,7 @@ func ExampleCopy() {
 	// Output: 2 copied: [2030/a.jpg 2030/b.jpg]
 }
 
-// A prefix becomes like a folder: what the folder does not have is deleted.
+// A prefix becomes like a folder: blobs that the folder does not have are deleted.
 func ExampleSync() {
 	s := startService()
 	defer s.stop()

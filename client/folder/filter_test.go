@@ -64,7 +64,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestFilteredTransfers checks that what is excluded is neither transferred nor deleted, in each
+// TestFilteredTransfers checks that excluded names are neither transferred nor deleted, in each
 // direction.
 func TestFilteredTransfers(t *testing.T) {
 	s := newService(t)

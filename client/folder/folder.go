@@ -2,7 +2,7 @@
 //
 // Upload stores a folder's files as blobs below a prefix, Download writes the blobs below a prefix
 // into a folder, and Copy copies them to another prefix, also of another service. Sync does any of
-// the three and can then delete what the source lacks. A Batch combines several of these, and
+// the three and can then delete names that the source lacks. A Batch combines several of these, and
 // single files, into one run; it also moves blobs within a service. Progress arrives as Events.
 //
 // A file docs/a.txt and the prefix site/ become the blob site/docs/a.txt, and vice versa.
@@ -11,9 +11,9 @@
 //
 // A file or blob is left alone if the other side has it already: its size and its ETag, a checksum
 // of all its bytes, are the same and, unless Options.ContentOnly is set, the properties with which
-// it would be stored are, too. So a second run after an interruption copies what is missing. It
-// continues a large file where the first one ended, as client.PutFile and client.DownloadFile do.
-// Copy needs Options.StateDir for that.
+// it would be stored are, too. So a second run after an interruption copies the rest. It continues
+// a large file where the first one ended, as client.PutFile and client.DownloadFile do. Copy needs
+// Options.StateDir for that.
 //
 // Both sides are listed before anything is copied. A Batch keeps an entry for each of their files
 // and blobs in memory.
@@ -22,16 +22,16 @@
 //
 // A listing is no snapshot, but each file is: a blob has the bytes that its file had throughout one
 // transfer, and a file appears as a whole, verified and durable. If the source changes during its
-// transfer, this one file fails with client.ErrChanged, and a later run copies it. What a source
-// folder has is decided by its listing: if a file becomes a symbolic link before its turn, Upload
-// reads what the link leads to.
+// transfer, this one file fails with client.ErrChanged, and a later run copies it. A source
+// folder's listing decides which files it has: if a file becomes a symbolic link before its turn,
+// Upload reads the link's target.
 //
 // # Links and names
 //
-// Upload skips what is neither a regular file nor a folder: a symbolic link, a pipe, a socket, a
-// device. Download follows no symbolic link below its folder. A blob fails if its file would be
-// below a link; a link in the file's own place is replaced. So no blob becomes a file outside the
-// folder.
+// Upload skips everything that is neither a regular file nor a folder: a symbolic link, a pipe, a
+// socket, a device. Download follows no symbolic link below its folder. A blob fails if its file
+// would be below a link; a link in the file's own place is replaced. So no blob becomes a file
+// outside the folder.
 //
 // Download skips blobs that cannot have a file: "../x" and "a//b" are not paths within a folder,
 // "README" and "readme" are one file on some file systems, and "a" cannot be a file beside "a/b".
@@ -40,11 +40,11 @@
 //
 // # Errors
 //
-// A file that fails does not end the others. The functions here return an error that joins an
-// *Error for each file that failed, at most 100 of them. Options.Report sees every failure, and
-// errors.Is finds the class of a cause, such as client.ErrForbidden. But after an error that every
-// other file would meet (see ConcernsAll), no further transfer begins. When the context ends, none
-// begins, and those in progress end soon.
+// A file that fails does not end the run. The functions here return an error that joins an *Error
+// for each file that failed, at most 100 of them. Options.Report sees every failure, and errors.Is
+// finds the class of a cause, such as client.ErrForbidden. But after an error that every other file
+// would meet (see ConcernsAll), no further transfer begins. When the context ends, none begins, and
+// those in progress end soon.
 package folder
 
 import (
@@ -56,9 +56,9 @@ import (
 type SyncOptions struct {
 	Options
 
-	// Delete deletes from the target what the source does not have, after everything was copied. If
-	// the source is empty, or if some of it could not be listed or copied, nothing is deleted: see
-	// NotDeletedError.
+	// Delete deletes names from the target that the source does not have, after everything was
+	// copied. If the source is empty, or if some of it could not be listed or copied, nothing is
+	// deleted: see NotDeletedError.
 	Delete bool
 
 	// Force makes Delete delete in these cases, too.
@@ -68,7 +68,7 @@ type SyncOptions struct {
 // Upload stores the files in a folder and in its subfolders below a prefix. It returns
 // fs.ErrNotExist if the folder does not exist, ErrEmpty if there is nothing in it, and a *ListError
 // if not all of it can be read; then it stores nothing. With a key that may only write, it stores
-// every file, because it cannot list what is there already.
+// every file, because it cannot list the blobs.
 func Upload(ctx context.Context, from Dir, to Prefix, o Options) (Summary, error) {
 	return run(ctx, o, func(b *Batch) error { return b.Upload(ctx, from, to) })
 }
@@ -87,19 +87,19 @@ func Copy(ctx context.Context, from, to Prefix, o Options) (Summary, error) {
 	return run(ctx, o, func(b *Batch) error { return b.Copy(ctx, from, to) })
 }
 
-// Sync makes a folder or prefix like another: it copies what differs in content and, on request,
-// deletes what the source does not have. One end must be a Prefix, otherwise it returns
-// client.ErrInvalid. If a folder cannot be read as a whole, it copies what it can, deletes nothing,
-// and returns a *ListError.
+// Sync makes a folder or prefix like another: it copies names that differ in content and, on
+// request, deletes names that the source does not have. One end must be a Prefix, otherwise it
+// returns client.ErrInvalid. If a folder cannot be read as a whole, it copies the readable files,
+// deletes nothing, and returns a *ListError.
 //
-// With Options.TrackRenames, what a prefix lacks and has under another name, with the same size and
-// ETag, is not transferred: the service copies it. With Delete it moves, once, a blob that would be
-// deleted, after everything else was copied. A moved blob keeps its properties; if it is to get
-// others, by Options.Put or because its content type follows its name, it is copied with them and
-// then deleted. Copies get the properties that they would have otherwise. In a folder, Delete
-// renames a file that would be removed. If the service or the key cannot do that, or if something
-// has changed meanwhile, the content is transferred. Local files are read for this only if
-// something in question has their size. What is empty is transferred.
+// With Options.TrackRenames, a content that a prefix has under another name, with the same size and
+// ETag, is not transferred: the service copies the blob. With Delete it moves, once, a blob that
+// would be deleted, after everything else was copied. A moved blob keeps its properties; if it is
+// to get new ones, by Options.Put or because its content type follows its name, it is copied with
+// them and then deleted. Copies get the properties that they would have otherwise. In a folder,
+// Delete renames a file that would be removed. If the service or the key cannot do that, or if
+// something has changed meanwhile, the content is transferred. Local files are read for this only
+// if something in question has their size. Empty contents are transferred.
 func Sync(ctx context.Context, from, to End, o SyncOptions) (Summary, error) {
 	return run(ctx, o.Options, func(b *Batch) error { return b.Sync(ctx, from, to, o.Delete, o.Force) })
 }

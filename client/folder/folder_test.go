@@ -20,8 +20,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestUploadAgain checks what a second run stores: what has changed, and, unless content alone
-// counts, what would get other properties.
+// TestUploadAgain checks that a second run stores files that have changed and, unless content alone
+// counts, files that would get other properties.
 func TestUploadAgain(t *testing.T) {
 	s := newService(t)
 	dir := newFiles(t, map[string]string{"a.txt": "a", "sub/b": "b", "sub/.c.0.sluice-upload": "state"})
@@ -112,7 +112,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestFailuresAreTyped lets some of many files fail: the others are stored, and the error has an
+// TestFailuresAreTyped lets some of many files fail: the rest are stored, and the error has an
 // Error for each, up to a limit.
 func TestFailuresAreTyped(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
@@ -163,7 +163,7 @@ func TestNothingBeginsAfterAnErrorThatConcernsAll(t *testing.T) {
 	testenv.Equal(t, writes, 2, "the writes")
 }
 
-// TestCancelledRunContinues ends the context within a run. What was copied stays, and the next run
+// TestCancelledRunContinues ends the context within a run. Copied files stay, and the next run
 // copies the rest.
 func TestCancelledRunContinues(t *testing.T) {
 	s := newService(t)
@@ -239,8 +239,8 @@ func TestDownloadStaysInItsFolder(t *testing.T) {
 	wantNames(t, filesOf(dir), "README", "foo", "good", "link", "out")
 }
 
-// TestDownloadAgain checks that a second run reads only what differs, and that an empty prefix is
-// an error.
+// TestDownloadAgain checks that a second run reads only blobs that differ, and that an empty prefix
+// is an error.
 func TestDownloadAgain(t *testing.T) {
 	s := newService(t)
 	s.store(map[string]string{"dir/a": "a", "dir/sub/b": "b"})
@@ -257,7 +257,8 @@ func TestDownloadAgain(t *testing.T) {
 	wantRun(folder.Upload(t.Context(), folder.Dir(t.TempDir()), s.team(""), folder.Options{}))(t, "an empty folder", folder.Summary{}, folder.ErrEmpty)
 }
 
-// TestCopyKeepsProperties copies to another account: what the options do not set is the source's.
+// TestCopyKeepsProperties copies to another account: properties that the options do not set are the
+// source's.
 func TestCopyKeepsProperties(t *testing.T) {
 	s := newService(t)
 	expires := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -311,7 +312,7 @@ func TestCopyResumes(t *testing.T) {
 	}
 }
 
-// TestSyncDeletes checks in each direction what Sync deletes, and when it does not.
+// TestSyncDeletes checks in each direction which names Sync deletes, and when it deletes none.
 func TestSyncDeletes(t *testing.T) {
 	type end struct {
 		end   folder.End
@@ -348,7 +349,7 @@ func TestSyncDeletes(t *testing.T) {
 		}{
 			{"nothing", source, folder.SyncOptions{}, folder.Summary{Copied: 1, Unchanged: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
 			{"in a dry run", source, folder.SyncOptions{Delete: true, Options: folder.Options{DryRun: true}}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
-			{"what is extra", source, folder.SyncOptions{Delete: true}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b"}},
+			{"an extra name", source, folder.SyncOptions{Delete: true}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b"}},
 			{"nothing for an empty source", nil, folder.SyncOptions{Delete: true}, folder.Summary{}, 3, []string{"a", "sub/b", "sub/extra"}},
 			{"everything by force", nil, folder.SyncOptions{Delete: true, Force: true}, folder.Summary{Deleted: 3}, 0, nil},
 		} {
@@ -382,10 +383,10 @@ func TestSyncDeletesNothingInDoubt(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	testenv.Is(t, testenv.Error(folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true, Force: true})), client.ErrInvalid, "Sync")
-	wantNames(t, s.names("team"), "link/below") // it may be what the link leads to
+	wantNames(t, s.names("team"), "link/below") // it may be below the link's target
 }
 
-// TestSyncNeedsAService checks what Sync and the others return for ends that they cannot use.
+// TestSyncNeedsAService checks the errors of Sync and Copy for ends that they cannot use.
 func TestSyncNeedsAService(t *testing.T) {
 	dir := folder.Dir(newFiles(t, nil))
 	testenv.Is(t, testenv.Error(folder.Sync(t.Context(), dir, dir, folder.SyncOptions{})), client.ErrInvalid, "Sync")
@@ -440,7 +441,7 @@ func TestBatchKeepsNamesApart(t *testing.T) {
 }
 
 // TestUnreadableFolders checks that an upload stores nothing if a folder cannot be read as a whole,
-// and that Sync stores what it can and deletes nothing.
+// and that Sync stores the readable files and deletes nothing.
 func TestUnreadableFolders(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	s := newService(t)
@@ -486,7 +487,8 @@ func TestReceivedFilesAppearSoon(t *testing.T) {
 }
 
 // TestManyFilesArePublished downloads more files than are published at a time, from several
-// folders, and cancels a second such run: what it has received is there, and nothing else.
+// folders, and cancels a second such run: the files that it has received are there, and nothing
+// else.
 func TestManyFilesArePublished(t *testing.T) {
 	s := newService(t)
 	blobs := map[string]string{}

@@ -11,8 +11,8 @@ import (
 	"sluice/client/folder/tree"
 )
 
-// listDir lists what a filter includes of a local folder. The error is a *ListError if some folders
-// could not be read.
+// listDir lists the files in a local folder that a filter includes. The error is a *ListError if
+// some folders could not be read.
 func listDir(dir Dir, filter *Filter) ([]tree.File, []tree.Skipped, error) {
 	root, err := os.OpenRoot(string(dir))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // Move adds the blobs below a prefix, which get names below another prefix of the same service. It
-// lists the source. A later run moves what an interrupted one has left. The error is ErrEmpty if
-// there are none, and client.ErrInvalid if one prefix contains the other: a second run would move
-// what the first one has moved.
+// lists the source. A later run moves the blobs that an interrupted one has left. The error is
+// ErrEmpty if there are none, and client.ErrInvalid if one prefix contains the other: a second run
+// would move the moved blobs again.
 func (b *Batch) Move(ctx context.Context, from, to Prefix) error {
 	if from.Account == to.Account && (strings.HasPrefix(from.name(), to.name()) || strings.HasPrefix(to.name(), from.name())) {
 		return fmt.Errorf("%w: %s and %s contain each other", client.ErrInvalid, from.item(""), to.item(""))
@@ -64,14 +64,14 @@ func (b *Batch) move(ctx context.Context, from, to Item, listed *client.Blob) (c
 	}
 }
 
-// explainMove returns a move's error. If there is no source, it says whether there is a blob with
-// the target's name, as after an earlier move that lost its response.
+// explainMove returns a move's error. If there is no source, it is a *NoSourceError if there is a
+// blob with the target's name, as after an earlier move that lost its response.
 func explainMove(ctx context.Context, to Item, err error) error {
 	if !errors.Is(err, client.ErrNotFound) {
 		return err
 	}
 	has, headErr := to.Client.Head(ctx, to.Account, to.Name)
-	if headErr != nil { // nobody can say more
+	if headErr != nil { // nothing more is known
 		return err
 	}
 	return &NoSourceError{has, err}

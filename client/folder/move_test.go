@@ -64,7 +64,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveGoesOn interrupts the move of a prefix. The next run moves what is left.
+// TestMoveGoesOn interrupts the move of a prefix. The next run moves the rest.
 func TestMoveGoesOn(t *testing.T) {
 	s := newService(t)
 	files := map[string]string{}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// content is what files and blobs with the same bytes have in common.
+// content identifies the bytes of files and blobs.
 type content struct {
 	size int64  // in bytes
 	etag string // "": not known
@@ -27,15 +27,16 @@ func sizesOf(contents map[string]content) map[int64]bool {
 	return sizes
 }
 
-// origin is an entry in a target that has what a name should have that the target lacks.
+// origin is an entry in a target with the content for a name that the target lacks.
 type origin struct {
 	name  string
 	moves bool // the entry gets the other name; otherwise it is copied
 }
 
-// originsOf returns the origins of names that the target lacks, as far as there are any. has is
-// what the target has, and extra are the names in it that may be moved. Each is moved at most once,
-// if possible to a name with the same last element. Further names with that content are copies.
+// originsOf returns the origins of names that the target lacks, as far as there are any. has are
+// the target's contents, and extra are the names in it that may be moved. Each is moved at most
+// once, if possible to a name with the same last element. Further names with that content are
+// copies.
 func originsOf(missing, has map[string]content, extra []string) map[string]origin {
 	origins := map[string]origin{}
 	moved := map[string]bool{}

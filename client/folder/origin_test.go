@@ -25,7 +25,7 @@ func TestOriginsOf(t *testing.T) {
 		{"the same", "a=1", "a=1", "", ""},
 		{"a rename", "b=1", "a=1", "b<-a", "b<=a"},
 		{"another content", "b=2", "a=1", "", ""},
-		{"what is empty", "b=", "a=", "", ""},
+		{"empty contents", "b=", "a=", "", ""},
 		{"a copy", "a=1 b=1", "a=1", "b<=a", "b<=a"},
 		{"a folder", "new/a=1 new/b=2", "old/a=1 old/b=2", "new/a<-old/a new/b<-old/b", "new/a<=old/a new/b<=old/b"},
 		{"a swap", "a=2 b=1", "a=1 b=2", "", ""},

@@ -7,16 +7,16 @@ import (
 	"sluice/client"
 )
 
-// What a publisher collects at most before it publishes. The files stay open, with their locks and
-// their folders.
+// A publisher publishes when it has collected so many files or bytes. The files stay open, with
+// their locks and their folders.
 const (
 	maxReceived      = 64
 	maxReceivedBytes = 32 << 20
 	maxUnpublished   = time.Second
 )
 
-// publisher publishes received files, many at a time. It collects some while it publishes others.
-// It is safe for concurrent use.
+// publisher publishes received files, many at a time. It collects files while it publishes earlier
+// ones. It is safe for concurrent use.
 type publisher struct {
 	group *client.FileGroup
 
@@ -34,7 +34,7 @@ type received struct {
 	done func(error) // is called when it has been published, or has failed
 }
 
-// add adds a file, and publishes what has been collected if that is enough.
+// add adds a file, and publishes the collected files if they are enough.
 func (p *publisher) add(r received) {
 	p.mu.Lock()
 	if len(p.list) == 0 {
@@ -49,8 +49,8 @@ func (p *publisher) add(r received) {
 	p.publish()
 }
 
-// flush publishes what has been collected. When it returns, no other call is publishing what was
-// added before.
+// flush publishes the collected files. When it returns, every file that was added before is
+// published.
 func (p *publisher) flush() {
 	p.mu.Lock()
 	p.publish()

@@ -86,8 +86,8 @@ func contentsOf(blobs map[string]client.Blob) map[string]content {
 	return contents
 }
 
-// origins returns the origins of names that the target lacks. What it has and is to be deleted may
-// be moved. item returns the entry with a name.
+// origins returns the origins of names that the target lacks. Entries that are to be deleted may be
+// moved. item returns the entry with a name.
 func (b *Batch) origins(missing, has map[string]content, item func(name string) Item) map[string]origin {
 	removed := b.removed()
 	var extra []string
@@ -99,7 +99,7 @@ func (b *Batch) origins(missing, has map[string]content, item func(name string) 
 	return originsOf(missing, has, extra)
 }
 
-// removed returns what is to be deleted.
+// removed returns the entries that are to be deleted.
 func (b *Batch) removed() map[Item]bool {
 	items := map[Item]bool{}
 	for i := range b.deletions {
@@ -131,10 +131,10 @@ func (b *Batch) setRenames(renames map[Item]*rename) {
 	}
 }
 
-// renameBlob returns the rename of a blob that becomes what d describes. It is moved if it has the
+// renameBlob returns a blob's rename to d's name, with d's properties. It is moved if it has the
 // properties already; otherwise it is copied, and deleted when everything was copied. It is not
-// possible any more if the source is not still the same. forget removes what an interrupted
-// transfer has left.
+// possible any more if the source is not still the same. forget removes an interrupted transfer's
+// files.
 func (b *Batch) renameBlob(o origin, d *duplicate, still func() bool, forget func(context.Context) error) *rename {
 	run := func(ctx context.Context, moves bool) (outcome, bool, error) {
 		if !still() {
@@ -153,8 +153,8 @@ func (b *Batch) renameBlob(o origin, d *duplicate, still func() bool, forget fun
 }
 
 // renameWithin lets the service move or copy the blob. It returns false if the blob's bytes must be
-// transferred: also if the service has refused this one, for example because the blob was replaced
-// meanwhile.
+// transferred, even if the service has refused this one alone, for example because the blob was
+// replaced meanwhile.
 func (d *duplicate) renameWithin(ctx context.Context, moves bool) (named client.Blob, possible bool, err error) {
 	if moves {
 		// The conditions make a repeated move find its result, and replace nothing.
@@ -193,7 +193,8 @@ func (b *Batch) readCandidates(ctx context.Context, dir Dir, files []tree.File, 
 	return read, b.readAll(ctx, all, open)
 }
 
-// openRegular opens a file. It returns an error for what cannot be read twice, such as a pipe.
+// openRegular opens a file. It returns an error for anything that cannot be read twice, such as a
+// pipe.
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {

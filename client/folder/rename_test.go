@@ -66,7 +66,7 @@ func textsIn(dir string) map[string]string {
 	return texts
 }
 
-// TestSyncTracksRenames renames, copies and changes files, and checks what is sent.
+// TestSyncTracksRenames renames, copies and changes files, and checks which requests are sent.
 func TestSyncTracksRenames(t *testing.T) {
 	s := newService(t)
 	before := map[string]string{"old/a": "first", "old/b": "other", "same": "same", "double": "twice", "changed": "one", "empty": ""}
@@ -100,7 +100,7 @@ func TestSyncTracksRenames(t *testing.T) {
 	}
 }
 
-// TestRenamesAmongExistingNames renames files to names that others had.
+// TestRenamesAmongExistingNames renames files to names that other files had.
 func TestRenamesAmongExistingNames(t *testing.T) {
 	s := newService(t)
 	for name, test := range map[string]struct {
@@ -265,7 +265,7 @@ func TestRenamesTakeNothingAwayInDoubt(t *testing.T) {
 	wantNames(t, filesOf(down), "link", "new", "old")
 }
 
-// TestRenamesOfFiles renames files in a folder, and leaves alone what is in the way.
+// TestRenamesOfFiles renames files in a folder, and leaves alone a file that is in the way.
 func TestRenamesOfFiles(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	s := newService(t)
@@ -294,8 +294,8 @@ func TestRenamesOfFiles(t *testing.T) {
 
 // TestRenamesLeadToTheSource makes random folders like each other in each direction, while the
 // service refuses some requests or loses their responses, or the run is interrupted. After a run
-// without faults the target has what the source has, whatever was renamed. If there were none, no
-// byte was sent for a content that the target had.
+// without faults the target has the source's names and contents, whatever was renamed. If there
+// were none, no byte was sent for a content that the target had.
 func TestRenamesLeadToTheSource(t *testing.T) {
 	for name, value := range map[string]string{"rapid.checks": "40", "rapid.nofailfile": "true"} {
 		f := flag.Lookup(name).Value
@@ -373,7 +373,7 @@ func TestRenamesLeadToTheSource(t *testing.T) {
 	})
 }
 
-// sentFiles returns how many files cannot be made from what the target has.
+// sentFiles returns how many files cannot be made from the target's contents.
 func sentFiles(source, target map[string]string) (n int) {
 	has := slices.Collect(maps.Values(target))
 	for name, text := range source {

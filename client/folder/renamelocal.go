@@ -54,7 +54,7 @@ func (b *Batch) without(files []tree.File, dir string) map[string]*job {
 	return named
 }
 
-// contentsOfJobs returns the contents of what is transferred.
+// contentsOfJobs returns the contents that the jobs transfer.
 func contentsOfJobs(jobs map[string]*job) map[string]content {
 	contents := map[string]content{}
 	for name, j := range jobs {

@@ -106,13 +106,13 @@ func (s *service) item(name string) folder.Item {
 	return folder.Item{Client: s.Client, Account: "team", Name: name}
 }
 
-// wantRun takes a run's results. The function that it returns fails the test unless the run, of
-// which what says what it is, returned a summary and an error.
-func wantRun(got folder.Summary, err error) func(t *testing.T, what string, want folder.Summary, wantErr error) {
-	return func(t *testing.T, what string, want folder.Summary, wantErr error) {
+// wantRun takes a run's results. The function that it returns fails the test unless the run, which
+// label names, returned a summary and an error.
+func wantRun(got folder.Summary, err error) func(t *testing.T, label string, want folder.Summary, wantErr error) {
+	return func(t *testing.T, label string, want folder.Summary, wantErr error) {
 		t.Helper()
-		testenv.Equal(t, got, want, "%s", what)
-		testenv.Is(t, err, wantErr, "%s", what)
+		testenv.Equal(t, got, want, "%s", label)
+		testenv.Is(t, err, wantErr, "%s", label)
 	}
 }
 

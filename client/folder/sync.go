@@ -16,9 +16,9 @@ import (
 	"sluice/client/folder/tree"
 )
 
-// Sync adds what makes a folder or prefix like another: see the function Sync. It lists both sides,
-// and reports what is skipped. With remove, Run deletes what the source does not have. A batch has
-// at most one Sync, and nothing beside it.
+// Sync adds the jobs that make a folder or prefix like another: see the function Sync. It lists
+// both sides, and reports skipped names. With remove, Run deletes names that the source does not
+// have. A batch has at most one Sync, and nothing beside it.
 func (b *Batch) Sync(ctx context.Context, from, to End, remove, force bool) error {
 	b.o.ContentOnly = true
 	b.mirrored = &mirrored{removes: remove, force: force}
@@ -66,7 +66,7 @@ func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) error {
 // SourceIsEmpty reports whether Sync has found nothing in its source, neither to add nor to skip.
 func (b *Batch) SourceIsEmpty() bool { return b.mirrored != nil && b.mirrored.nothing }
 
-// addRemoval adds a deletion of what the source does not have.
+// addRemoval adds the deletion for a name that the source does not have.
 func (b *Batch) addRemoval(j job) {
 	if b.mirrored.removes {
 		b.deletions = append(b.deletions, j)

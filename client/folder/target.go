@@ -17,7 +17,7 @@ type target struct {
 	root  *os.Root // nil in a dry run if there is no such folder
 	names tree.Names
 
-	// publisher publishes what is received. It is nil if nothing is written.
+	// publisher publishes received files. It is nil if nothing is written.
 	publisher *publisher
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Upload adds the files in a folder and in its subfolders: see the function Upload. It lists both
-// sides, and reports what is skipped. It returns ErrEmpty if the
-// folder has neither files nor what is skipped.
+// sides, and reports everything that is skipped. It returns ErrEmpty if the folder has neither
+// files nor anything to skip.
 func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 	files, skipped, err := listDir(from, b.o.Filter)
 	if err != nil {
@@ -44,7 +44,7 @@ func (b *Batch) UploadFile(path string, to Item, known *client.Blob) {
 	b.addFile(path, size, to, known)
 }
 
-// addFiles adds a folder's files, and reports what is skipped.
+// addFiles adds a folder's files, and reports everything that is skipped.
 func (b *Batch) addFiles(dir Dir, files []tree.File, skipped []tree.Skipped, to Prefix, stored map[string]client.Blob) {
 	for _, s := range skipped {
 		b.conclude(&job{source: localItem(string(dir), s.Name)}, Event{Kind: Skipped, Err: s.Err})
@@ -113,7 +113,7 @@ func (u *upload) run(ctx context.Context, progress func(done, total int64)) (out
 	return outcome{size: b.Size, etag: b.ETag}, err
 }
 
-// forget removes what an interrupted upload has left that is not needed any more: for example the
+// forget removes an interrupted upload's remains, which are not needed any more: for example the
 // response to its last request was lost.
 func (u *upload) forget(ctx context.Context) error {
 	if u.dryRun {
@@ -142,7 +142,7 @@ func (u *upload) prepare(ctx context.Context) (same bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if !info.Mode().IsRegular() { // a pipe: what is read of it cannot be read again
+	if !info.Mode().IsRegular() { // a pipe: its bytes cannot be read again
 		u.options.ContentType = cmp.Or(u.options.ContentType, client.ContentType(u.to.Name, nil))
 		return false, nil
 	}

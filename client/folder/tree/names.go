@@ -25,7 +25,7 @@ type taken struct {
 // names that it reserves or cannot have, such as "NUL" and "a:b".
 var ErrNotLocal = errors.New("the name is not a path within a folder")
 
-// CollisionError says that a name cannot have a file beside an earlier name: for example they
+// CollisionError means that a name cannot have a file beside an earlier name: for example they
 // differ in case only, or one would be a file and the other its folder.
 type CollisionError struct {
 	Earlier string // the earlier name, or a folder of it

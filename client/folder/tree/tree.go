@@ -30,8 +30,8 @@ type Skipped struct {
 }
 
 // List returns the regular files in a folder and in its subfolders, in the order of fs.WalkDir, and
-// separately what it skipped. It omits files if omit returns true for their base names. If the
-// error is not nil, some folders could not be read, and the lists lack their contents.
+// separately everything that it skipped. It omits files if omit returns true for their base names.
+// If the error is not nil, some folders could not be read, and the lists lack their contents.
 func List(root *os.Root, omit func(base string) bool) (files []File, skipped []Skipped, err error) {
 	var errs []error
 	walk := func(name string, entry fs.DirEntry, err error) error {
@@ -119,7 +119,7 @@ func Remove(root *os.Root, file string) error {
 	return nil
 }
 
-// removeEmpty removes the folders above what was a file that have become empty.
+// removeEmpty removes the folders above a removed file that have become empty.
 func removeEmpty(root *os.Root, file string) {
 	dirs := foldersOf(file)
 	for i := len(dirs) - 1; i >= 0; i-- {

@@ -138,7 +138,7 @@ func TestListIsIncomplete(t *testing.T) {
 	})
 }
 
-// checkRefusals fails the test unless call refuses each path and says why.
+// checkRefusals fails the test unless call refuses each path for its reason.
 func checkRefusals(t *testing.T, reasons map[string]string, call func(path string) error) {
 	t.Helper()
 	for path, want := range reasons {
