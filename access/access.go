@@ -1,11 +1,13 @@
-// Package access decides who may do what, and how much of it. It holds API keys with their
-// scopes and accounts, and enforces the limits of groups of keys and of client addresses.
+// Package access decides which operations a caller may do, and within which limits. It holds API
+// keys with their scopes and accounts, and enforces the limits of groups of keys and of client
+// addresses.
 //
 // A request passes through it as follows. An Authenticator resolves the request's credential to a
 // Caller. Caller.Allows decides whether the key permits an operation on an account. A Limiter
 // returns the Allowance that the caller shares, on this node, with all requests from the same group
 // of keys, or from the same address if there is no key. The request enters the Allowance (request
-// rate and concurrency), is paced by it (bytes per second) and reserves what it stores (quotas).
+// rate and concurrency), is paced by it (bytes per second) and reserves the bytes and objects that
+// it stores (quotas).
 package access
 
 import "errors"
@@ -17,8 +19,8 @@ var (
 	ErrInvalidKey = errors.New("the key is invalid")
 	// ErrInvalidLimit means that a limit is neither above 0 nor a special value.
 	ErrInvalidLimit = errors.New("the limits cannot be set")
-	// ErrUnknownKey means that a credential is malformed, or that its key is unknown, has
-	// another secret, has expired or was revoked. It does not say which.
+	// ErrUnknownKey means that a credential is malformed, or that its key is unknown, has another
+	// secret, has expired or was revoked. Its text does not reveal which.
 	ErrUnknownKey = errors.New("the key is not known, has expired or was revoked")
 	// ErrScope means that the key lacks the scope.
 	ErrScope = errors.New("the key lacks the scope")

@@ -13,7 +13,7 @@ import (
 	"sluice/metastore"
 )
 
-// Allowance is what the requests of one group of keys, or of one client address, share on
+// Allowance has the limits that requests from one group of keys, or one client address, share on
 // this node. Its methods may be called concurrently, and not after Release.
 type Allowance struct {
 	holder   holder
@@ -141,8 +141,8 @@ func (a *Allowance) takeSlot() bool {
 // Hold counts a request until its response has been sent completely. The caller must call release
 // once when it has been; that may be after Release. Hold returns false, and counts nothing, if
 // twice the limit of concurrent requests, and 16 more for those that are just ending, are held
-// already. Since refused requests are held as well, it bounds what a client costs that does not
-// read its responses.
+// already. Since refused requests are held as well, it bounds a client's cost if it does not read
+// its responses.
 func (a *Allowance) Hold() (release func(), ok bool) {
 	const ending = 16
 	limit := a.Limits().ConcurrentRequests
@@ -154,9 +154,8 @@ func (a *Allowance) Hold() (release func(), ok bool) {
 	return func() { a.held.Add(-1) }, true
 }
 
-// Requests returns how many requests the rate admits now without waiting, and after what time
-// that will be a whole second's requests again. Without a limit it returns math.MaxInt64 and
-// 0.
+// Requests returns how many requests the rate admits now without waiting, and how long it takes
+// until that is a whole second's requests again. Without a limit it returns math.MaxInt64 and 0.
 func (a *Allowance) Requests() (left int64, full time.Duration) { return a.requests.state() }
 
 // Spend takes n more requests from the request rate, for a request that costs as much as several.
@@ -172,8 +171,8 @@ func (a *Allowance) PaceIn(ctx context.Context, n int) error { return a.in.wait(
 // PaceOut is PaceIn for the bytes of response bodies and ChunkOut().
 func (a *Allowance) PaceOut(ctx context.Context, n int) error { return a.out.wait(ctx, n) }
 
-// ChunkIn returns for how many bytes PaceIn should be called at a time: what the rate allows in 100
-// ms, at least 1 byte and at most 1 MiB. PaceIn waits for more in steps of that size.
+// ChunkIn returns for how many bytes PaceIn should be called at a time: those that the rate allows
+// in 100 ms, at least 1 byte and at most 1 MiB. PaceIn waits for more in steps of that size.
 func (a *Allowance) ChunkIn() int64 { return a.in.chunk() }
 
 // ChunkOut is ChunkIn for PaceOut.
@@ -182,14 +181,13 @@ func (a *Allowance) ChunkOut() int64 { return a.out.chunk() }
 // Reserve reserves quota for a blob of that name, metastore.Blob.Metadata and size; the size is 0
 // if it is not known yet. Name and metadata are empty for an upload's part. The blob counts as one
 // object and takes metastore.Charge(name, metadata) bytes in addition to its size. As many are
-// reserved from the occupied bytes, also if the blob replaces another, which is then garbage.
+// reserved from the occupied bytes, even if the blob replaces another, which is then garbage.
 //
-// It returns a *QuotaError if the blob does not fit in addition to what is stored and to all
-// other reservations; any other error is the store's. A refusal takes into account all
-// deletions that ended before the call. It may count twice what was just stored, so that one
-// of several concurrent calls is refused that would just fit. The quota is never exceeded
-// through one node; what other nodes have reserved, or stored within the last second, is not
-// counted.
+// It returns a *QuotaError if the blob does not fit in addition to everything stored and to all
+// other reservations; any other error is the store's. A refusal takes into account all deletions
+// that ended before the call. It may count a blob that was just stored twice, so that one of
+// several concurrent calls is refused that would just fit. The quota is never exceeded through one
+// node; bytes that other nodes have reserved, or stored within the last second, are not counted.
 func (a *Allowance) Reserve(ctx context.Context, name, metadata string, size int64) (*Reservation, error) {
 	size = min(size, math.MaxInt64-metastore.Charge(name, metadata))
 	return a.reserve(ctx, metastore.Used{Bytes: size, Objects: 1, Names: int64(len(name) + len(metadata))})

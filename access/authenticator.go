@@ -45,11 +45,11 @@ type KeyStore interface {
 // Authenticator resolves credentials to the holders of their keys. Its methods may be called
 // concurrently.
 //
-// It caches keys, with their S3 secrets and without their others, at most AuthenticatorOptions.Size
-// of them. While Run runs, a key that was created or revoked through another handle of the store
-// takes effect after Poll, usually. If the store cannot be reached, cached keys are used for 10 s
-// more; then Authenticate returns the store's errors. Unless Run runs, every call of Authenticate
-// queries the store.
+// It caches keys with their S3 secrets, but without their credentials' secrets: at most
+// AuthenticatorOptions.Size of them. While Run runs, a key that was created or revoked through
+// another handle of the store takes effect after Poll, usually. If the store cannot be reached,
+// cached keys are used for 10 s more; then Authenticate returns the store's errors. Unless Run
+// runs, every call of Authenticate queries the store.
 type Authenticator struct {
 	store KeyStore
 	opt   AuthenticatorOptions
@@ -111,11 +111,10 @@ func (a *Authenticator) Authenticate(ctx context.Context, credential string) (*C
 	return caller, nil
 }
 
-// Remembered returns what the Authenticator remembers of a credential, without querying the store:
-// the key's holder as the last query showed it, or nil if there was none or it is no longer valid.
-// current reports whether Authenticate returns the same, without querying the store. If it is
-// false, the key may have been changed or revoked since, so the caller must not be allowed anything
-// yet.
+// Remembered returns a credential's cached result, without querying the store: the key's holder as
+// the last query showed it, or nil if there was none or it is no longer valid. current reports
+// whether Authenticate returns the same, without querying the store. If it is false, the key may
+// have been changed or revoked since, so the caller must not be allowed anything yet.
 func (a *Authenticator) Remembered(credential string) (caller *Caller, current bool) {
 	id, secret, ok := parseCredential(credential)
 	if !ok {
@@ -217,7 +216,7 @@ func (a *Authenticator) open(key keys.Key) string {
 // of every change that they know of.
 type renewal struct {
 	generation int64
-	done       chan struct{} // closed when the others are set
+	done       chan struct{} // closed when caller and err are set
 	caller     *Caller
 	err        error
 }

@@ -8,8 +8,8 @@ import (
 	"sluice/access/keys"
 )
 
-// Caller is the holder of a valid key. It is immutable: Authenticate returns another one after
-// the key has changed.
+// Caller is the holder of a valid key. It is immutable: Authenticate returns a new Caller after the
+// key has changed.
 type Caller struct {
 	key      keys.Key
 	s3Secret string // "": there is none, or it cannot be opened
@@ -33,7 +33,7 @@ func newCaller(key keys.Key, s3Secret string) *Caller {
 func (c *Caller) ID() string { return c.key.ID }
 
 // Group returns the name of the keys that share limits with this one. The group is also the owner:
-// it is charged for what they store.
+// it is charged for their blobs.
 func (c *Caller) Group() string { return c.key.Group }
 
 // Limits returns the group's limits; 0 stands for the service's default.

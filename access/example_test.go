@@ -13,8 +13,8 @@ import (
 	"sluice/database/sqlstore"
 )
 
-// A key is created, a request with its credential is authenticated and authorized, and what the
-// request stores is reserved in its group's quota.
+// A key is created, a request with its credential is authenticated and authorized, and the
+// request's blob is reserved in its group's quota.
 func Example() {
 	dir, err := os.MkdirTemp("", "access")
 	if err != nil {

@@ -23,9 +23,8 @@ type NewKey struct {
 	// Accounts are the accounts for which it is valid, in their canonical form; nil means
 	// all. An empty list that is not nil is an error.
 	Accounts []string
-	// Group names the keys that share limits and that own together what they store: 1 to 64
-	// of A-Z, a-z, 0-9, ".", "_" and "-". If it is empty, the key forms a group of its own,
-	// named like its id.
+	// Group names the keys that share limits and own their blobs together: 1 to 64 of A-Z, a-z,
+	// 0-9, ".", "_" and "-". If it is empty, the key forms a group of its own, named like its id.
 	Group string
 	// Expires is when the key ceases to be valid; zero means never.
 	Expires time.Time
@@ -137,7 +136,7 @@ type KeyChange struct {
 	Scopes   []Scope    // as NewKey.Scopes
 	Accounts *[]string  // as NewKey.Accounts; a pointer to nil means all
 	Expires  *time.Time // as NewKey.Expires; a pointer to the zero time means never
-	// S3 seals a new S3 secret, in place of one that the key has; nil: it keeps what it has.
+	// S3 seals a new S3 secret, in place of one that the key has; nil: it stays as it is.
 	S3 *sealed.Box
 	// NoS3 removes the key's S3 secret.
 	NoS3 bool
@@ -146,7 +145,7 @@ type KeyChange struct {
 // Update changes a key, also one that has expired or was revoked; a revoked key remains revoked.
 // Nodes apply the change like RevokeKey's. It returns ErrInvalidKey or database.ErrNotFound.
 func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (Issued, error) {
-	n := NewKey{Scopes: []Scope{ScopeRead}} // valid; overwritten by what is to be changed
+	n := NewKey{Scopes: []Scope{ScopeRead}} // valid; overwritten by the changes
 	if c.Label != nil {
 		n.Label = *c.Label
 	}

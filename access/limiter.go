@@ -14,7 +14,7 @@ type LimiterOptions struct {
 	// Key are the default limits for a group of keys, and Address the limits for a client address
 	// without a key, to which no quota applies. 0 means unlimited.
 	Key, Address keys.Limits
-	// Usage reports what the groups have stored. It may be nil if no group has a quota.
+	// Usage reports the groups' use of their quotas. It may be nil if no group has a quota.
 	Usage metastore.Usage
 	// Recent is the number of groups and addresses without a request that are cached,
 	// most recently used first. Default 16,384.

@@ -185,8 +185,8 @@ func TestChangeOfOneLimit(t *testing.T) {
 	})
 }
 
-// TestAllowancesInUseAreNotEvicted checks that Allowances in use are kept, however many others
-// there are.
+// TestAllowancesInUseAreNotEvicted checks that Allowances in use are kept, however many were used
+// since.
 func TestAllowancesInUseAreNotEvicted(t *testing.T) {
 	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: keys.Limits{ConcurrentRequests: 1}})
 	address := netip.MustParseAddr("192.0.2.1")
@@ -237,7 +237,7 @@ func TestRecentAllowancesAreKept(t *testing.T) {
 	testenv.Equal(t, requests(), 1, "requests left of one before the last %d", recent)
 }
 
-// others uses the Allowances of n other addresses.
+// others uses n other addresses' Allowances.
 func others(l *access.Limiter, n int) {
 	for i := range n {
 		l.OfAddress(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})).Release()
@@ -287,8 +287,8 @@ func TestLimiterRaces(t *testing.T) {
 	t.Logf("%d entered, %d were refused", entered, refused)
 }
 
-// TestSpend: what a request costs in addition delays those after it, and at most by a second and
-// the wait of one request.
+// TestSpend: a request's additional cost delays those after it, and at most by a second and the
+// wait of one request.
 func TestSpend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 10, ConcurrentRequests: 100}})

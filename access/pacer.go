@@ -16,8 +16,8 @@ const maxChunk = 1 << 20
 // pacer limits several streams together to a rate. Its token bucket is small, 100 ms at the rate,
 // so that the average over a few seconds is the rate.
 //
-// Only the stream that holds sem reserves tokens; the others queue for sem. So a stream that
-// is cancelled has no reserved tokens for which others wait.
+// Only the stream that holds sem reserves tokens; the rest queue for sem. So no stream waits for
+// tokens that a cancelled one has reserved.
 type pacer struct {
 	bucket atomic.Pointer[rate.Limiter] // nil: unlimited
 	sem    chan struct{}                // of capacity 1; channels serve senders in FIFO order

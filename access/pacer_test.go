@@ -88,8 +88,8 @@ func TestPace(t *testing.T) {
 					for i := range shares {
 						shares[i] = m.stream[i]
 					}
-					// The streams take turns, so none is ahead by more than a chunk and what the
-					// bucket had when the others had not started yet.
+					// The streams take turns, so none is ahead by more than a chunk and the tokens
+					// that the bucket had before all had started.
 					ahead, most := slices.Max(shares)-slices.Min(shares), bytesPerSecond/10+a.ChunkOut()
 					if ahead > float64(most) {
 						t.Errorf("the shares differ by %.0f bytes, more than %d", ahead, most)

@@ -16,8 +16,8 @@ const (
 	usageTimeout = 5 * time.Second // for a usage query
 )
 
-// amounts are amounts of what the quotas limit, indexed like keys.LimitKinds. Those of
-// limits that are no quotas are not used.
+// amounts has an amount for each limit, indexed like keys.LimitKinds. Those of limits that are no
+// quotas are not used.
 type amounts [len(keys.LimitKinds)]int64
 
 func amountsOf(u metastore.Used) (n amounts) {
@@ -52,16 +52,17 @@ func (e *QuotaError) Error() string {
 // Unwrap returns ErrQuota.
 func (e *QuotaError) Unwrap() error { return ErrQuota }
 
-// quota accounts for what a group stores, without a query for each write. It adds up three amounts:
+// quota accounts for a group's blobs, uploads and channels, without a query for each write. It adds
+// up three amounts:
 //
 //   - stored: the last successful query's result, a snapshot that began at snapshotAt;
 //   - reserved: reservations that have not ended;
 //   - unconfirmed: reservations that ended by Keep and may not be in stored yet.
 //
-// A write is admitted if it fits in addition to their sum and the snapshot is at most
-// maxUsageAge old. Otherwise the store is queried once more before the write is refused, so
-// that a refusal takes into account everything deleted before the call. When a query is
-// finished, what was unconfirmed before it began is part of its result and is subtracted.
+// A write is admitted if it fits in addition to their sum and the snapshot is at most maxUsageAge
+// old. Otherwise the store is queried once more before the write is refused, so that a refusal
+// takes into account everything deleted before the call. When a query is finished, amounts that
+// were unconfirmed before it began are part of its result and are subtracted.
 //
 // Queries are numbered by querySeq, and answeredSeq is the last one that has ended. A caller
 // that needs a query that begins after a certain time waits until answeredSeq is greater than
@@ -125,7 +126,7 @@ func (q *quota) refresh(ctx context.Context, seen uint64) error {
 	began, confirmed := time.Now(), q.mu.unconfirmed
 	q.mu.Unlock()
 
-	// Others wait for the result too, so it must not depend on this context.
+	// Concurrent calls wait for the result too, so it must not depend on this context.
 	ctx, cancel := context.WithTimeout(database.WithPatience(context.WithoutCancel(ctx), usageTimeout), usageTimeout)
 	defer cancel()
 	used, err := q.usage.Usage(ctx, q.owner)
@@ -151,7 +152,7 @@ type Reservation struct {
 	hits   *hits
 	ctx    context.Context
 	limits amounts
-	n      amounts // of what is limited
+	n      amounts // reserved
 }
 
 // Grow reserves n more bytes. It returns a *QuotaError if they do not fit; any other error is

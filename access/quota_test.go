@@ -64,7 +64,7 @@ func (s *shelf) remove(t *testing.T, name string) {
 	testenv.Check(t, s.blobs.Delete(context.Background(), "a", name, nil))
 }
 
-// used returns what is actually stored.
+// used returns the store's count.
 func (s *shelf) used(t *testing.T) metastore.Used {
 	t.Helper()
 	used, err := s.line.Database.Usage(context.Background(), s.owner)
@@ -237,7 +237,7 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				leave() // the lookup's caller is cancelled, and the others still get the result
+				leave() // the lookup's caller is cancelled, and the rest still get the result
 				synctest.Wait()
 				if fails {
 					s.line.down(errDown)
@@ -255,8 +255,8 @@ func TestOneRequestForConcurrentCallers(t *testing.T) {
 	}
 }
 
-// TestReserveEndsWithItsContext checks that a cancelled Reserve returns while another one waits for
-// the result.
+// TestReserveEndsWithItsContext checks that a cancelled Reserve returns while another waits for the
+// result.
 func TestReserveEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, keys.Limits{StoredBytes: 1 << 30})
@@ -315,7 +315,7 @@ func raceForQuota(t *testing.T, limits keys.Limits) {
 	var stored, refusals atomic.Int64
 	done := make(chan struct{})
 	watched := make(chan int)
-	go func() { // what is stored, at any time
+	go func() { // the store's count, at any time
 		looks := 0
 		for {
 			if used := s.used(t); !within(used) {

@@ -1,6 +1,6 @@
 package access
 
-// Reads says who may read blobs.
+// Reads is the rule for who may read blobs.
 type Reads string
 
 // The kinds of reads.

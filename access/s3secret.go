@@ -27,9 +27,9 @@ func (a *Authenticator) S3Secret(ctx context.Context, id string) (caller *Caller
 	return caller.signer, caller.s3Secret, nil
 }
 
-// RememberedS3Secret is to S3Secret what Remembered is to Authenticate: it queries no store.
-// Without current the secret may have been replaced since, so a signature that it has not made says
-// nothing.
+// RememberedS3Secret is S3Secret from the cache, as Remembered is Authenticate: it queries no
+// store. Without current the secret may have been replaced since, so a signature that it has not
+// made may still be valid.
 func (a *Authenticator) RememberedS3Secret(id string) (caller *Caller, secret string, current bool) {
 	if !isID(id) {
 		return nil, "", true
@@ -52,9 +52,9 @@ func (a *Authenticator) signs(caller *Caller) bool {
 
 func isID(text string) bool { return len(text) == idLength && isRandomText(text) }
 
-// ResealS3Secrets seals again, with the first master key, the S3 secrets that another one has
-// sealed, so that the others can be removed. It returns how many it has sealed. The keys that no
-// master key opens remain as they are, and are in the error, which joins one for each.
+// ResealS3Secrets seals again, with the first master key, the S3 secrets that an older master key
+// has sealed, so that older ones can be removed. It returns how many it has sealed. The keys that
+// no master key opens remain as they are, and are in the error, which joins one for each.
 func ResealS3Secrets(ctx context.Context, store keys.Store, box *sealed.Box) (n int, err error) {
 	const page = 1000
 	var failed []error

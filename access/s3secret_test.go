@@ -104,7 +104,7 @@ func TestS3Secrets(t *testing.T) {
 		change(access.KeyChange{NoS3: true})
 		wantSecret(t, "a secret that was removed", k, id, "")
 		renewed = change(access.KeyChange{S3: box})
-		wantSecret(t, "another one", k, id, renewed)
+		wantSecret(t, "a renewed secret", k, id, renewed)
 		caller, _, err := k.S3Secret(t.Context(), id)
 		testenv.OK(t, err)
 		testenv.Is(t, testenv.Error(k.Recheck(t.Context(), caller)), nil, "a caller who is checked again")

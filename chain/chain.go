@@ -8,16 +8,16 @@
 //	GET  {node}/estimate_gas_price
 //	GET  {node}/accounts/{address}           an account's sequence number
 //	POST {node}/transactions                 micropay.Transaction.Body
-//	POST {node}/transactions/simulate        what micropay.Micropayment.Simulation returns
+//	POST {node}/transactions/simulate        micropay.Micropayment.Simulation
 //	GET  {node}/transactions/by_hash/{hash}
 //	POST {node}/view[?ledger_version={n}]    the channels between two accounts
 //
-// Each call asks the nodes in order, those that failed in the last seconds after the others, until
-// one of them answers it. A node fails if it cannot be reached, is slow, is overloaded (429, 5xx),
-// gives the client no access (401, 403), belongs to another chain, states a time more than a minute
-// ahead of the clock, or sends what is not an answer in this API. If a node is far behind the
-// clock, its answer counts, but the next calls ask the others before it, unless they have failed.
-// After all nodes have failed, the call pauses (exponential backoff with full jitter, or the nodes'
+// Each call asks the nodes in order, those that failed in the last seconds at the end, until one of
+// them answers it. A node fails if it cannot be reached, is slow, is overloaded (429, 5xx), gives
+// the client no access (401, 403), belongs to another chain, states a time more than a minute ahead
+// of the clock, or sends anything that is not an answer in this API. If a node is far behind the
+// clock, its answer counts, but the next calls ask it after all nodes that have not failed. After
+// all nodes have failed, the call pauses (exponential backoff with full jitter, or the nodes'
 // Retry-After, whichever is longer) and asks them again.
 package chain
 
@@ -46,7 +46,7 @@ type Options struct {
 	// they are asked. There must be one or more. The scheme must be https; http is accepted for
 	// loopback addresses.
 	Nodes []string
-	// ChainID is the chain's id. A node that states another one fails.
+	// ChainID is the chain's id. A node that states a different id fails.
 	ChainID uint8
 	// Module is the account that deployed the contract of payment channels.
 	Module micropay.Address

@@ -21,7 +21,7 @@ import (
 	"sluice/micropay"
 )
 
-// node answers as fn says, with chain 4's headers at chainTime.
+// node answers with fn, and with chain 4's headers at chainTime.
 func node(t *testing.T, fn http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,7 @@ func newClient(t *testing.T, opt Options) *Client {
 	return c
 }
 
-// recorded are what the public client sends, and the answer that it understood.
+// recorded are the public client's requests, and the answer that it understood.
 type recorded struct {
 	View struct {
 		ContentType string `json:"content_type"`
@@ -364,8 +364,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// hanging is a transport on which one host hangs, and the others answer and are behind, as if the
-// clock were ahead.
+// hanging is a transport on which one host hangs, and all further hosts answer and are behind, as
+// if the clock were ahead.
 type hanging struct{ asked *atomic.Int64 }
 
 func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -381,8 +381,7 @@ func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// TestHangingNodeDelaysFewCalls checks that a node that hangs is asked after the others for some
-// time.
+// TestHangingNodeDelaysFewCalls checks that for some time a node that hangs is asked last.
 func TestHangingNodeDelaysFewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -404,7 +403,7 @@ func TestHangingNodeDelaysFewCalls(t *testing.T) {
 }
 
 // TestNodeThatIsBehindIsAskedLast checks that a node's answer counts although its time stands
-// still, and that the node is asked after the others for some time.
+// still, and that for some time the node is asked last.
 func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stood, behind := time.Now(), 0
@@ -464,7 +463,7 @@ func TestAccountSequence(t *testing.T) {
 	}
 }
 
-// sameError reports whether an error is another one, or is an equal *Error.
+// sameError reports whether err is want, or an equal *Error.
 func sameError(err, want error) bool {
 	refusal, _ := errors.AsType[*Error](err)
 	if wanted, ok := errors.AsType[*Error](want); ok {
@@ -552,8 +551,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// TestNodeThatIsAheadHasFailed asks nodes that are ahead of the clock by different times. What one
-// says that is more than a minute ahead is not used, whatever it is asked for.
+// TestNodeThatIsAheadHasFailed asks nodes that are ahead of the clock by different times. No answer
+// from a node that is more than a minute ahead is used, whatever it is asked for.
 func TestNodeThatIsAheadHasFailed(t *testing.T) {
 	const answer = `{"sequence_number":"7"}`
 	now := chainTime
@@ -585,7 +584,7 @@ func TestNodeThatIsAheadHasFailed(t *testing.T) {
 				t.Errorf("%d, %v", got, err)
 			}
 			if want := map[bool]int{true: 1}[test.failed]; asked != 2 || askedOther != want {
-				t.Errorf("the node was asked %d times, and the other one %d times, want 2 and %d", asked, askedOther, want)
+				t.Errorf("the node was asked %d times, and the second node %d times, want 2 and %d", asked, askedOther, want)
 			}
 			if ahead, _ := both.Ahead(); test.failed && ahead != 3*time.Second {
 				t.Errorf("the other node is ahead by %v", ahead)

@@ -39,8 +39,8 @@ type Channels struct {
 }
 
 // Channels returns the named channels between a sender and a receiver, as far as they exist, from
-// the first node that answers. The sender may have any number of others: only one at a time is in
-// memory. Channels returns ErrUnavailable or an *Error.
+// the first node that answers. The sender may have any number of channels besides: only one at a
+// time is in memory. Channels returns ErrUnavailable or an *Error.
 func (c *Client) Channels(ctx context.Context, sender, receiver micropay.Address, names ...ChannelName) (Channels, error) {
 	return c.channels(ctx, "/view", sender, receiver, names)
 }

@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the fullnode refused the request: %d %s: %s", e.Status, strconv.Quote(e.Code), strconv.Quote(e.Message))
 }
 
-// nodeError is the failure of one node, after which another one is asked.
+// nodeError is one node's failure, after which the next node is asked.
 type nodeError struct {
 	err        error
 	retryAfter time.Duration // the least pause that the node wants, or 0

@@ -12,7 +12,7 @@ import (
 	"sluice/micropay"
 )
 
-// The client asks a fullnode what became of a transaction.
+// The client asks a fullnode for a transaction's outcome.
 func Example() {
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hash := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]

@@ -196,7 +196,7 @@ func TestCallsOutlastEachFault(t *testing.T) {
 	})
 }
 
-// TestOutcomesOfSubmissions shows what a client learns of a transaction that was not simply
+// TestOutcomesOfSubmissions shows how a client learns the outcome if a transaction was not simply
 // accepted and executed.
 func TestOutcomesOfSubmissions(t *testing.T) {
 	n := startFullnode(t)
@@ -214,7 +214,7 @@ func TestOutcomesOfSubmissions(t *testing.T) {
 		n.reset()
 		n.Fail(fullnode.Fault{On: fullnode.Submit, Times: 1, Answer: fullnode.Cut})
 		c, err := submit(t)
-		// The client asks again, and the fullnode refuses what is executed already.
+		// The client asks again, and the fullnode refuses the executed transaction.
 		refused(t, err, "NONCE_ALREADY_USED")
 		n.expect(t, c, succeeded)
 		if executed := n.Executed(); len(executed) != 1 {
@@ -343,7 +343,7 @@ func TestSimulationForetellsTheSubmission(t *testing.T) {
 			if err != nil || got.State != StateExecuted || got.Success != (test.want == done) || !strings.Contains(got.VMStatus, test.want) || got.GasUsed != test.gas {
 				t.Errorf("executed %+v, %v, want %q with %d units of gas", got, err, test.want, test.gas)
 			}
-			testenv.Equal(t, n.GasLeft(receiver.Address().String()), coins-test.gas*p.GasPrice, "what the receiver has left of %d", coins)
+			testenv.Equal(t, n.GasLeft(receiver.Address().String()), coins-test.gas*p.GasPrice, "the receiver's coins left of %d", coins)
 		})
 	}
 	t.Run("a settlement", func(t *testing.T) {

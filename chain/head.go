@@ -37,9 +37,9 @@ func (c *Client) Head(ctx context.Context) (Head, error) {
 	return h, err
 }
 
-// GasPrices are estimates of what a unit of gas costs, in the chain's smallest coin: the lowest
-// price at which the chain executes a transaction, the usual one, and the one at which a
-// transaction overtakes others.
+// GasPrices are estimated prices for a unit of gas, in the chain's smallest coin: the lowest price
+// at which the chain executes a transaction, the usual one, and the one at which a transaction
+// overtakes most.
 type GasPrices struct{ Lowest, Usual, Highest uint64 }
 
 // GasPrices returns the estimates from the first node that answers. Lowest is at most Usual, which

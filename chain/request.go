@@ -31,13 +31,13 @@ const (
 	// for up to longestPause.
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second
-	// failurePause is how long a node that has failed is asked after the others.
+	// failurePause is how long a node that has failed is asked last.
 	failurePause = 10 * time.Second
 	// maxLag is by how much a node may be behind the clock. A node that is further behind knows the
-	// past only, unless the clock is wrong, and is asked after the others for failurePause.
+	// past only, unless the clock is wrong, and is asked last for failurePause.
 	maxLag = 30 * time.Second
 	// maxAhead is by how much a node may be ahead of the clock. If it is further ahead, its time is
-	// wrong, and nothing that it says is used.
+	// wrong, and no answer of it is used.
 	maxAhead = time.Minute
 )
 

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Simulation is what a transaction would do if the chain executed it now.
+// Simulation is the effect that a transaction would have if the chain executed it now.
 type Simulation struct {
-	// Success reports whether the transaction would have its effect. VMStatus says why not: what a
-	// failed transaction states, or the check that the chain makes before it executes a
+	// Success reports whether the transaction would have its effect. VMStatus is the reason why
+	// not: the failed transaction's own, or the check that the chain makes before it executes a
 	// transaction, such as SEQUENCE_NUMBER_TOO_OLD or INVALID_AUTH_KEY.
 	Success  bool
 	VMStatus string    // at most 300 bytes
@@ -19,9 +19,9 @@ type Simulation struct {
 	At       time.Time // the chain's time when it was simulated
 }
 
-// Simulate lets the first node that answers execute a transaction without effect. body is what
-// [micropay.Micropayment.Simulation] returns: nodes refuse one with valid signatures. Simulate
-// returns ErrUnavailable, or an *Error if the node refuses to simulate the transaction.
+// Simulate lets the first node that answers execute a transaction without effect. body is from
+// [micropay.Micropayment.Simulation]: nodes refuse one with valid signatures. Simulate returns
+// ErrUnavailable, or an *Error if the node refuses to simulate the transaction.
 func (c *Client) Simulate(ctx context.Context, body []byte) (Simulation, error) {
 	r := request{method: http.MethodPost, path: "/transactions/simulate", contentType: "application/x.aptos.signed_transaction+bcs", body: body}
 	var s Simulation

@@ -11,7 +11,7 @@ import (
 )
 
 // Submit submits a transaction. With nil a node has accepted it, which is no more than a promise to
-// try: [Client.Transaction] returns what became of it. Submitting a transaction again is harmless.
+// try: [Client.Transaction] returns its outcome. Submitting a transaction again is harmless.
 //
 // Submit returns an *Error if a node refused the transaction, and ErrUnavailable if no node
 // answered, in which case the transaction may be executed all the same.
@@ -31,7 +31,7 @@ func (c *Client) Submit(ctx context.Context, t *micropay.Transaction) error {
 	})
 }
 
-// State is what a node knows of a transaction.
+// State is a transaction's state as a node knows it.
 type State int
 
 // The states.
@@ -47,7 +47,8 @@ type Transaction struct {
 	// At is the chain's time when the node answered. A transaction that is unknown then, and has
 	// expired by that time, will never be executed.
 	At time.Time
-	// Success reports whether the executed transaction had its effect. VMStatus says why not.
+	// Success reports whether the executed transaction had its effect. VMStatus is the reason if
+	// not.
 	Success  bool
 	VMStatus string
 	GasUsed  uint64 // units of gas that the fee payer paid for
@@ -55,8 +56,8 @@ type Transaction struct {
 	Version  uint64 // the chain's, after it executed the transaction; 0: the node does not state it
 }
 
-// Transaction returns what the first node that answers knows of the transaction with this hash. It
-// returns ErrUnavailable, or an *Error if the node refuses to say.
+// Transaction returns the transaction with this hash as the first node that answers knows it. It
+// returns ErrUnavailable, or an *Error if the node refuses the request.
 func (c *Client) Transaction(ctx context.Context, hash micropay.Hash) (Transaction, error) {
 	var t Transaction
 	err := c.call(ctx, request{method: http.MethodGet, path: "/transactions/by_hash/" + hash.String()}, func(a *answer) error {

@@ -10,9 +10,9 @@ import (
 	"sluice/ledger"
 )
 
-// TestAttacksBesideHonestPayers ends collectors at random steps, while payers deposit what was
-// collected, sign what the chain does not take, and end channels, and while the fullnode forgets.
-// The books of honest payers end equal to the chain, and nothing halts.
+// TestAttacksBesideHonestPayers ends collectors at random steps, while payers deposit the collected
+// amount, sign payments that the chain does not take, and end channels, and while the fullnode
+// forgets. The books of honest payers end equal to the chain, and nothing halts.
 func TestAttacksBesideHonestPayers(t *testing.T) {
 	const rounds = 12
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {

@@ -43,12 +43,11 @@ func (a *attempt) ofAnother(t chain.Transaction) bool {
 	return a.began && t.State == chain.StateExecuted && t.Version > 0 && t.Version <= a.version
 }
 
-// aboutPayment reports whether a fullnode refuses a transaction for what the payer has signed,
-// which does not change: the virtual machine refuses it, but not because the receiver cannot pay
-// the gas.
+// aboutPayment reports whether a fullnode refuses a transaction for the payer's signed part, which
+// does not change: the virtual machine refuses it, but not because the receiver cannot pay the gas.
 func aboutPayment(e *chain.Error) bool { return e.Code == "vm_error" && e.VMCode != noGas }
 
-// expired returns what has happened to a submission that has expired.
+// expired returns the error to report for a submission that has expired.
 func (a *attempt) expired() error {
 	switch {
 	case a.taken:

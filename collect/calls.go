@@ -12,8 +12,8 @@ import (
 	"sluice/micropay"
 )
 
-// errBehind means that a fullnode has not executed what another has.
-var errBehind = errors.New("the fullnode is behind another one that was asked before")
+// errBehind means that a fullnode has not executed transactions that another has.
+var errBehind = errors.New("the fullnode is behind one that was asked before")
 
 // The calls to the chain. Each is bounded and takes a slot. Submissions have slots of their own, so
 // that neither they nor the rest keep the other from the chain. Who calls submit holds its slot.

@@ -23,8 +23,8 @@ import (
 	"sluice/micropay"
 )
 
-// memoryNode is a fullnode with the contract, in memory, for tests in a bubble: it executes what is
-// submitted to it by the contract's rules, and fails as configured.
+// memoryNode is a fullnode with the contract, in memory, for tests in a bubble: it executes
+// submitted transactions by the contract's rules, and fails as configured.
 type memoryNode struct {
 	mu       sync.Mutex
 	channels map[uint64]*contract
@@ -43,7 +43,7 @@ type memoryNode struct {
 	untouched bool // withdrawals do not reduce the balance
 
 	version  uint64          // the chain's, which each execution increases by two
-	after    func(*contract) // called after each execution, for what others do on the chain
+	after    func(*contract) // called after each execution, for a third party's acts on the chain
 	stands   time.Time       // the time of https://stands.example; it executes nothing
 	versions int             // with which a view at a version is refused; 0: it is served
 	timeless bool            // views at a version show the present
@@ -112,7 +112,8 @@ func (f *memoryNode) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response(r, ledger, status, text), nil
 }
 
-// standsStill answers for a fullnode at which time stands still: it accepts what it never executes.
+// standsStill answers for a fullnode at which time stands still: it accepts transactions and never
+// executes them.
 func (f *memoryNode) standsStill(r *http.Request, body []byte) (*http.Response, error) {
 	switch r.URL.Path {
 	case "/v1/transactions":
@@ -191,8 +192,8 @@ func (f *memoryNode) submit(body []byte) (int, string, error) {
 	hash := hashOf(body)
 	f.count[hash]++
 	accepted := fmt.Sprintf(`{"hash":"%s"}`, hash)
-	refused := func(code int, what string) (int, string, error) {
-		return 400, fmt.Sprintf(`{"message":"%s","error_code":"vm_error","vm_error_code":%d}`, what, code), nil
+	refused := func(code int, label string) (int, string, error) {
+		return 400, fmt.Sprintf(`{"message":"%s","error_code":"vm_error","vm_error_code":%d}`, label, code), nil
 	}
 	switch {
 	case f.known[hash] != nil:
@@ -305,7 +306,7 @@ func (w *world) wantReport(text string) {
 	}
 }
 
-// wantSettled checks what is settled over a channel, and that the chain agrees.
+// wantSettled checks a channel's settled amount, and that the chain agrees.
 func (w *world) wantSettled(c *channel, want int64) {
 	w.t.Helper()
 	synctest.Wait()
@@ -369,8 +370,7 @@ func TestGasIsSpentOnceForManyPayments(t *testing.T) {
 	})
 }
 
-// TestLostAnswersAreLookedUp checks that what was executed is never executed again, whatever was
-// answered.
+// TestLostAnswersAreLookedUp checks that no transaction is executed twice, whatever was answered.
 func TestLostAnswersAreLookedUp(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.lose = 3
@@ -493,7 +493,7 @@ func collectsMany(t *testing.T, channels uint64, parallel int) {
 }
 
 // TestKilledCollectorIsContinued stops collectors after each second while answers are lost, as a
-// crash does, and lets others continue.
+// crash does, and lets new ones continue.
 func TestKilledCollectorIsContinued(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.lose, w.node.drop, w.node.takes = 2, 2, 300*time.Millisecond
@@ -539,19 +539,19 @@ func TestClockThatIsLate(t *testing.T) {
 
 // TestOtherRulesHaltSettling runs contracts with other rules than those that are assumed.
 func TestOtherRulesHaltSettling(t *testing.T) {
-	for what, rule := range map[string]func(*memoryNode){
+	for label, rule := range map[string]func(*memoryNode){
 		"not 600":                     func(f *memoryNode) { f.additive = true },
 		"has not reduced the balance": func(f *memoryNode) { f.untouched = true },
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			inWorld(t, func(_ *testing.T, w *world) {
 				c, other := w.open(1), w.open(2)
-				w.node.channels[1].withdrawn, w.node.channels[1].next = 7, 1 // what another instance withdrew
+				w.node.channels[1].withdrawn, w.node.channels[1].next = 7, 1 // withdrawn by another instance
 				rule(w.node)
 				w.start()
 				c.offer(600)
 				w.wait(10 * time.Second)
-				w.wantHalt(what)
+				w.wantHalt(label)
 				other.refused("over another channel")
 				w.wait(10 * time.Second)
 				w.wantReport("settling has halted")

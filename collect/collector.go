@@ -1,8 +1,8 @@
 // Package collect collects accepted micropayments on the chain.
 //
 // A Collector runs on the node that leads. It submits settlements when they are due, so that gas is
-// spent once for many payments, and follows each submission to its outcome. What it does is durable
-// in the store before it is done on the chain, so that a crash or another leader continues where it
+// spent once for many payments, and follows each submission to its outcome. Each step is durable in
+// the store before it is done on the chain, so that a crash or another leader continues where it
 // stopped: nothing is collected twice, because a transaction has one hash and a channel one
 // submission in flight, and nothing is forgotten, because amounts are cumulative.
 package collect
@@ -52,9 +52,9 @@ type Options struct {
 	// Parallel is the maximum number of submissions that are sent concurrently, and of other calls
 	// to the chain. 0: DefaultParallel.
 	Parallel int
-	// CoinPrice is what a coin, that is, 10^8 of the chain's smallest coin, is worth in the asset's
-	// units. A payment waits while its gas would cost more than what is unsettled. 0: not known,
-	// and nothing is compared. It must not be negative.
+	// CoinPrice is a coin's value in the asset's units. A coin is 10^8 of the chain's smallest. A
+	// payment waits while its gas would cost more than the unsettled amount. 0: not known, and
+	// nothing is compared. It must not be negative.
 	CoinPrice int64
 }
 
@@ -64,7 +64,7 @@ type Stats struct {
 	Refused                    int64 // submissions that a fullnode did not take
 	Postponed                  int64 // decisions to wait, because the gas would cost more than is collected
 	AmountCollected            int64 // the asset's units
-	GasSpent                   int64 // the chain's smallest coins, also for what was executed without success
+	GasSpent                   int64 // the chain's smallest coins, also for transactions without success
 }
 
 // Collector collects micropayments.
@@ -147,7 +147,7 @@ func (c *Collector) fail(err error) {
 	c.mu.failed = append(c.mu.failed, err)
 }
 
-// failures returns the failures since its last call, joined: the first ones, and how many others
+// failures returns the failures since its last call, joined: the first ones, and how many more
 // there were.
 func (c *Collector) failures() error {
 	c.mu.Lock()

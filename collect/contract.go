@@ -10,11 +10,11 @@ import (
 	"sluice/micropay"
 )
 
-// The public client does not state the contract's rules. The functions below state what we assume,
+// The public client does not state the contract's rules. The functions below are our assumptions,
 // one for each rule. After every submission that was collected, contradiction compares them with
 // the chain.
 
-// deposited returns what was ever deposited into a channel: withdrawals reduce its balance.
+// deposited returns the sum of all deposits into a channel: withdrawals reduce its balance.
 func deposited(c chain.Channel) uint64 {
 	if c.Withdrawn > math.MaxUint64-c.Balance {
 		return math.MaxUint64
@@ -22,7 +22,7 @@ func deposited(c chain.Channel) uint64 {
 	return c.Balance + c.Withdrawn
 }
 
-// withdrawnAfter returns what is withdrawn after a micropayment was collected: its amount is
+// withdrawnAfter returns the withdrawn sum after a micropayment was collected: its amount is
 // cumulative.
 func withdrawnAfter(amount int64) int64 { return amount }
 
@@ -30,8 +30,8 @@ func withdrawnAfter(amount int64) int64 { return amount }
 // collected, as a Reader returns it.
 func nextAfter(sequence int64) int64 { return amount(uint64(sequence) + 1) }
 
-// contradiction returns how a channel differs from what the rules say after a submission was
-// collected, or "". before is the channel before that; nothing else may have happened to it.
+// contradiction returns how a channel contradicts the rules after a submission was collected, or
+// "". before is the channel before that; nothing else may have happened to it.
 func contradiction(s ledger.Submission, before, after ledger.Reading) string {
 	withdrawn := withdrawnAfter(s.Amount)
 	grown := after.Deposit - before.Deposit
@@ -50,9 +50,9 @@ func contradiction(s ledger.Submission, before, after ledger.Reading) string {
 	return ""
 }
 
-// unexplained returns how a channel differs from what the rules say some time after a submission
-// was collected, or "" if others explain the difference by a deposit, a withdrawal, or the
-// channel's end. before is a reading from before; without a Ledger, there is none. A deposit of the
+// unexplained returns how a channel contradicts the rules some time after a submission was
+// collected, or "" if a third party's deposit or withdrawal, or the channel's end, explains the
+// difference. before is a reading from before; without a Ledger, there is none. A deposit of the
 // withdrawn amount looks like a withdrawal that did not reduce the balance.
 func unexplained(s ledger.Submission, before, now ledger.Reading) string {
 	switch {
@@ -66,8 +66,8 @@ func unexplained(s ledger.Submission, before, now ledger.Reading) string {
 	return contradiction(s, before, now)
 }
 
-// conclusive reports whether a channel shows what the submission did that was collected: nothing
-// else has happened since before.
+// conclusive reports whether a channel shows a collected submission's effect alone: nothing else
+// has happened since before.
 func conclusive(s ledger.Submission, before, now ledger.Reading) bool {
 	return before.Withdrawn < withdrawnAfter(s.Amount) && before.Deposit == now.Deposit && !openedAgain(before, now) && contradiction(s, before, now) == ""
 }
@@ -78,7 +78,7 @@ func isBefore(s ledger.Submission, r ledger.Reading) bool {
 }
 
 // alreadyCollected reports whether a channel shows that a submission's amount was withdrawn, by its
-// transaction or by another one: fullnodes forget old transactions. before is an earlier reading.
+// transaction or by another: fullnodes forget old transactions. before is an earlier reading.
 func alreadyCollected(s ledger.Submission, before, now ledger.Reading) bool {
 	return !now.Gone && !openedAgain(before, now) && now.Withdrawn >= withdrawnAfter(s.Amount) && now.NextSequence >= nextAfter(s.Sequence)
 }

@@ -12,10 +12,10 @@ import (
 	"sluice/micropay"
 )
 
-// What becomes of a due settlement. It is submitted, except in these cases, in this order:
+// A due settlement is submitted, except in these cases, in this order:
 //
 //	the channel was not read since the collector was created
-//	                           it is read first: in a folder that was restored, what is pending may be collected already
+//	                           it is read first: in a folder that was restored, a pending one may be collected already
 //	it has expired             it is not submitted; if the chain has not executed it, it waits for a renewal, or for
 //	                           the next payment over its channel
 //	it does not pay for its fee
@@ -154,7 +154,7 @@ func (c *Collector) advanceOfDue() time.Duration { return c.ahead() / 2 }
 // submissions in flight finds out.
 func (c *Collector) beginFailed(due ledger.Settlement, err error) {
 	switch {
-	case errors.Is(err, database.ErrNotFound), errors.Is(err, database.ErrExists): // another one was faster
+	case errors.Is(err, database.ErrNotFound), errors.Is(err, database.ErrExists): // another leader was faster
 	case errors.Is(err, database.ErrUnknownOutcome):
 		c.lookInFlight.Store(true)
 		fallthrough

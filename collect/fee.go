@@ -16,7 +16,7 @@ const typicalGas = 1_000
 // greatestGas is the most gas that a transaction may use.
 const greatestGas = 2_000_000
 
-// FeeUnits returns what gas at a price costs in the asset's units, rounded up, and at most 2^63-1.
+// FeeUnits returns the cost of gas at a price in the asset's units, rounded up, and at most 2^63-1.
 // gasPrice is in the chain's smallest coin, and coinPrice in units for a coin, that is, 10^8 of
 // them; it must not be negative.
 func FeeUnits(gas, gasPrice uint64, coinPrice int64) int64 {
@@ -40,7 +40,7 @@ type gasMeter struct {
 func (g *gasMeter) pay(gas, price uint64) { saturate(&g.spent, FeeUnits(gas, price, coin)) }
 
 // measure notes the gas that a submission used. Recent ones have the greatest weight, so that no
-// payer or fullnode decides for long what is expected.
+// payer or fullnode decides for long how much is expected.
 func (g *gasMeter) measure(gas uint64) {
 	used := min(amount(gas), greatestGas)
 	for {

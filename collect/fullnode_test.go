@@ -31,7 +31,7 @@ func newOnFullnode(t *testing.T, store *sqlstore.Store) *onFullnode {
 	return &onFullnode{newMarket(t, store, chain.Options{Nodes: []string{n.URL()}}), n}
 }
 
-// onSQLite returns a market on SQLite for a test that runs beside others.
+// onSQLite returns a market on SQLite for a parallel test.
 func onSQLite(t *testing.T) *onFullnode {
 	t.Helper()
 	t.Parallel()
@@ -61,7 +61,7 @@ func (m *onFullnode) fund(number, deposit uint64) *channel {
 }
 
 // await waits until a condition holds.
-func (m *market) await(what string, holds func() bool) {
+func (m *market) await(label string, holds func() bool) {
 	m.t.Helper()
 	tick, end := time.NewTicker(20*time.Millisecond), time.After(patience)
 	defer tick.Stop()
@@ -69,7 +69,7 @@ func (m *market) await(what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-end:
-			m.t.Fatalf("after %v it is not so that %s; reports: %v", patience, what, m.errors())
+			m.t.Fatalf("after %v it is not so that %s; reports: %v", patience, label, m.errors())
 		}
 	}
 }
@@ -149,8 +149,8 @@ func TestFullnodeThatFails(t *testing.T) {
 	m.audit()
 }
 
-// TestFullnodeOfStoppedCollectors ends a collector at each step. Another one continues from what is
-// durable.
+// TestFullnodeOfStoppedCollectors ends a collector at each step. A new one continues from the
+// durable state.
 func TestFullnodeOfStoppedCollectors(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		c := m.fund(1, 1000)
@@ -263,7 +263,7 @@ func TestFullnodeOfALatePayment(t *testing.T) {
 }
 
 // TestFullnodeThatRefuses submits a payment with less maximum gas than the chain's minimum. Its
-// channel sells nothing until the payment is collected, and others do.
+// channel sells nothing until the payment is collected; other channels sell.
 func TestFullnodeThatRefuses(t *testing.T) {
 	onEachEngine(t, func(_ *testing.T, m *onFullnode) {
 		m.SetCosts(500, 12)

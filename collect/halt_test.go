@@ -12,19 +12,19 @@ import (
 )
 
 // TestOthersCannotHaltSettling changes the channel on the chain directly after it was collected, so
-// that it differs from what the rules say. If no fullnode shows what the transaction itself did,
-// that stops the channel at most.
+// that it contradicts the rules. If no fullnode shows the transaction's own effect, that stops the
+// channel at most.
 func TestOthersCannotHaltSettling(t *testing.T) {
 	topUp := func(c *contract) { c.deposit += 600 }
 	end := func(c *contract) { c.gone = true }
 	other := func(c *contract) { c.withdrawn, c.next = c.withdrawn+50, c.next+1 }
-	for what, test := range map[string]struct {
+	for label, test := range map[string]struct {
 		fullnode func(*memoryNode)
 		deposit  int64
 		settled  int64
 		stopped  string
 	}{
-		"a deposit of what was collected": {func(f *memoryNode) { f.after = topUp }, 10_600, 600, ""},
+		"a deposit of the collected amount": {func(f *memoryNode) { f.after = topUp }, 10_600, 600, ""},
 		"a deposit of another amount, and a fullnode without history": {func(f *memoryNode) {
 			f.after, f.versions = func(c *contract) { c.deposit += 50 }, http.StatusGone
 		}, 10_050, 600, ""},
@@ -38,7 +38,7 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 			"the channel does not exist on the chain"},
 		"another withdrawal, and a fullnode without history": {func(f *memoryNode) { f.after, f.versions = other, http.StatusGone }, 10_000, 650, ""},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				test.fullnode(w.node)
 				c := w.paidOne(10 * time.Second).state()
@@ -54,7 +54,7 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 // TestOthersCannotHideOtherRules lets a contract not reduce balances, and makes the recorded
 // reading and the channel afterwards differ in another way than that rule explains.
 func TestOthersCannotHideOtherRules(t *testing.T) {
-	for what, hide := range map[string]func(*world, *contract){
+	for label, hide := range map[string]func(*world, *contract){
 		"a deposit of another amount": func(_ *world, c *contract) { c.deposit += 50 },
 		"a reading after the submission": func(w *world, c *contract) {
 			after := ledger.Reading{
@@ -64,7 +64,7 @@ func TestOthersCannotHideOtherRules(t *testing.T) {
 			testenv.Check(w.t, testenv.Error(w.store.RecordReading(w.t.Context(), "channel1", after)))
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			inWorld(t, func(_ *testing.T, w *world) {
 				w.node.untouched = true
 				w.node.after = func(c *contract) { hide(w, c) }
@@ -89,8 +89,8 @@ func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
 	})
 }
 
-// TestLaggingFullnodes checks that a fullnode which has not executed yet what another one has is
-// asked again.
+// TestLaggingFullnodes checks that a fullnode which has not executed yet a transaction that another
+// has is asked again.
 func TestLaggingFullnodes(t *testing.T) {
 	const behind = "the fullnode is behind"
 	t.Run("a view before the submission", func(t *testing.T) {
@@ -140,14 +140,14 @@ func TestLaggingFullnodes(t *testing.T) {
 // TestProofIsNotAwaitedForEver collects over a channel whose payer deposits, on a fullnode that
 // always claims not to have reached the transaction's version.
 func TestProofIsNotAwaitedForEver(t *testing.T) {
-	for what, test := range map[string]struct {
+	for label, test := range map[string]struct {
 		deposit uint64
 		stopped string
 	}{
-		"a deposit of what was collected": {600, "compare the channel with the chain"},
-		"a deposit of another amount":     {50, ""},
+		"a deposit of the collected amount": {600, "compare the channel with the chain"},
+		"a deposit of another amount":       {50, ""},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.node.after, w.node.versions = func(c *contract) { c.deposit += test.deposit }, http.StatusNotFound
 				c := w.paidOne(9 * time.Minute)

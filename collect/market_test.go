@@ -203,7 +203,7 @@ func (m *market) audit() {
 	}
 }
 
-// errors returns what was reported.
+// errors returns the reported errors.
 func (m *market) errors() []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

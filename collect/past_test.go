@@ -24,8 +24,8 @@ func (m *onFullnode) onChain(number uint64) fullnode.Channel {
 	return fullnode.Channel{}
 }
 
-// whileDown collects what is due over channels, ends the collector before it knows the outcomes,
-// lets others act, and starts another one.
+// whileDown collects due settlements over channels, ends the collector before it knows the
+// outcomes, calls act, and starts a new collector.
 func (m *onFullnode) whileDown(channels int, act func()) (stop func()) {
 	m.t.Helper()
 	m.Fail(fullnode.Fault{On: fullnode.Lookup, Answer: fullnode.Hang})
@@ -44,8 +44,9 @@ func (m *onFullnode) collect(p *micropay.Micropayment) {
 	testenv.OK(m.t, m.opt.Chain.Submit(m.t.Context(), transaction))
 }
 
-// TestPayersCannotHaltSettling lets many payers deposit exactly what was collected, while no
-// collector runs and before the fullnode prunes what proves it. Their channels stop, and no others.
+// TestPayersCannotHaltSettling lets many payers deposit exactly the collected amounts, while no
+// collector runs and before the fullnode prunes the proofs. Their channels stop, and no further
+// ones.
 func TestPayersCannotHaltSettling(t *testing.T) {
 	for name, past := range map[string]func(*onFullnode){
 		"pruned":    func(m *onFullnode) { m.Prune() },
@@ -85,7 +86,7 @@ func TestPayersCannotHaltSettling(t *testing.T) {
 }
 
 // TestChannelThatWasOpenedAgain ends a channel directly after it was collected, and opens it again
-// under its number, where less is withdrawn. What was withdrawn from the first one is settled.
+// under its number, where less is withdrawn. The amount withdrawn from the first one is settled.
 func TestChannelThatWasOpenedAgain(t *testing.T) {
 	for name, past := range map[string]func(*onFullnode){
 		"provable": func(*onFullnode) {},
@@ -177,7 +178,7 @@ func TestCollectedByAnotherInstance(t *testing.T) {
 }
 
 // TestAmountCollectedByAnotherInstance lets the receiver's other instance collect the same amount
-// by another payment, while this one's waits for its execution. The status says so, and the
+// by another payment, while this one's waits for its execution. The status shows that, and the
 // withdrawn amount is settled.
 func TestAmountCollectedByAnotherInstance(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {

@@ -9,8 +9,8 @@ import (
 // units of gas, which cost 7 units of the asset.
 const coinPrice = 1_000_000
 
-// TestPaymentsPayForTheirFee checks that what does not pay for its fee waits for more, and how much
-// of it is counted.
+// TestPaymentsPayForTheirFee checks that a payment that does not pay for its fee waits for more,
+// and how much is counted as waiting.
 func TestPaymentsPayForTheirFee(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.opt.CoinPrice = coinPrice
@@ -49,8 +49,8 @@ func TestUnprofitablePaymentIsLeft(t *testing.T) {
 	})
 }
 
-// TestLastChance checks that what did not pay for its fee is compared again shortly before it
-// expires, on a chain that is ahead.
+// TestLastChance checks that a payment that did not pay for its fee is compared again shortly
+// before it expires, on a chain that is ahead.
 func TestLastChance(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.opt.CoinPrice = coinPrice
@@ -71,7 +71,7 @@ func TestLastChance(t *testing.T) {
 	})
 }
 
-// TestFeesAreNotComparedWithoutAPrice collects what does not pay for its fee.
+// TestFeesAreNotComparedWithoutAPrice collects a payment that does not pay for its fee.
 func TestFeesAreNotComparedWithoutAPrice(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) { w.settlesOne(5 * time.Second) })
 }

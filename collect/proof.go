@@ -14,21 +14,21 @@ import (
 // proofPatience is for how long we ask fullnodes for the proof while they fail or are behind.
 const proofPatience = 10 * time.Minute
 
-// verdict is what we know of a collected submission beside its success.
+// verdict is our knowledge about a collected submission beside its success.
 type verdict struct {
 	withdrawn int64  // ever, directly after the transaction
 	halt      string // how the chain proves that the contract has other rules, or ""
-	stop      string // what nothing proves, and no action of others explains, or ""
+	stop      string // a difference that is not proven and that no third party explains, or ""
 }
 
-// judge compares a channel with what the rules say of a collected submission. of is the channel as
-// it was recorded before, and now the channel afterwards.
+// judge compares a channel with the rules for a collected submission. of is the channel as it was
+// recorded before, and now the channel afterwards.
 //
-// Their difference proves nothing, because others change the channel too. A payer may deposit as
-// much as is collected, or end the channel, as often and over as many channels as it likes, and
-// must not halt settling by that. Only the channel directly before and directly after the
-// transaction is a proof. Where no fullnode shows these, what nothing explains stops the channel
-// alone.
+// Their difference proves nothing, because third parties change the channel too. A payer may
+// deposit as much as is collected, or end the channel, as often and over as many channels as it
+// likes, and must not halt settling by that. Only the channel directly before and directly after
+// the transaction is a proof. Where no fullnode shows these, an unexplained difference stops the
+// channel alone.
 func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, of ledger.Channel, now ledger.Reading) (verdict, error) {
 	s := a.Submission
 	v := verdict{withdrawn: withdrawnAfter(s.Amount)}
@@ -39,17 +39,17 @@ func (c *Collector) judge(ctx context.Context, a *attempt, t chain.Transaction, 
 	if err != nil && ctx.Err() == nil && c.store.Now().Sub(a.executed) > proofPatience {
 		err = &unprovenError{err}
 	}
-	what := unexplained(s, recorded(of), now)
+	difference := unexplained(s, recorded(of), now)
 	switch unproven, ok := errors.AsType[*unprovenError](err); {
-	case ok && what != "":
-		v.stop = fmt.Sprintf("%s, and %s%s: compare the channel with the chain", submissionOf(s), what, unproven)
+	case ok && difference != "":
+		v.stop = fmt.Sprintf("%s, and %s%s: compare the channel with the chain", submissionOf(s), difference, unproven)
 	case ok:
 	case err != nil:
 		return v, fmt.Errorf("reading the channel at the transaction: %w", err)
 	default:
 		v.withdrawn = after.Withdrawn
-		if what := contradiction(s, before, after); what != "" {
-			v.halt = fmt.Sprintf("%s, and %s", submissionOf(s), what)
+		if difference := contradiction(s, before, after); difference != "" {
+			v.halt = fmt.Sprintf("%s, and %s", submissionOf(s), difference)
 		}
 	}
 	return v, nil
@@ -66,7 +66,7 @@ func submissionOf(s ledger.Submission) string {
 	return fmt.Sprintf("%d units were collected at sequence number %d (transaction 0x%x)", s.Amount, s.Sequence, s.Hash)
 }
 
-// unprovenError means that no fullnode shows what a transaction did to its channel.
+// unprovenError means that no fullnode shows a transaction's effect on its channel.
 type unprovenError struct{ why error }
 
 func (e *unprovenError) Error() string {
@@ -75,7 +75,7 @@ func (e *unprovenError) Error() string {
 
 // around returns the channel directly before and directly after a transaction, which has this
 // version. It returns an *unprovenError if the fullnodes have forgotten the transaction or the
-// states, or show others.
+// states, or show different ones.
 func (c *Collector) around(ctx context.Context, s ledger.Submission, of ledger.Channel, version uint64) (before, after ledger.Reading, err error) {
 	if version == 0 {
 		return before, after, &unprovenError{errors.New("the transaction is forgotten")}

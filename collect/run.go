@@ -16,9 +16,9 @@ const (
 	page         = 200              // rows that are read together
 )
 
-// Run collects what is due until ctx ends, and returns when every call has. Each second it calls
-// report with what was collected since the last call, and all failures, joined. It must not run
-// twice concurrently.
+// Run collects due settlements until ctx ends, and returns when every call has. Each second it
+// calls report with how many were collected since the last call, and all failures, joined. It must
+// not run twice concurrently.
 func (c *Collector) Run(ctx context.Context, report task.Report) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -63,7 +63,7 @@ func (c *Collector) pass(ctx context.Context, work *sync.WaitGroup) error {
 	if c.lookInFlight.CompareAndSwap(true, false) {
 		if err := c.resume(ctx, work); err != nil {
 			c.lookInFlight.Store(true)
-			return fmt.Errorf("looking at what is in flight: %w", err)
+			return fmt.Errorf("following the submissions in flight: %w", err)
 		}
 		work.Go(func() { c.observeHead(ctx) })
 	}

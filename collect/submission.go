@@ -19,7 +19,7 @@ import (
 //	unknown, and by the fullnode's time it has expired
 //	                           expired: it was not executed, and never will be
 //	unknown                    it is submitted again: the same bytes, so nothing is collected twice
-//	unknown, and a fullnode refuses it for what the payer has signed
+//	unknown, and a fullnode refuses it for the signed payment
 //	                           the same, and its channel sells nothing until it is collected
 //	pending                    it is looked up again
 //
@@ -28,7 +28,7 @@ import (
 // submission is collected. Before an outcome is recorded, the channel is read at the fullnode's
 // time or later. Every step may be repeated, by this node or the next leader.
 
-// step is what to do next with a submission.
+// step is a submission's next step.
 type step int
 
 const (
@@ -51,8 +51,8 @@ func next(s ledger.Submission, t chain.Transaction) step {
 	}
 }
 
-// outcome returns how a submission ends. before is the channel as it is recorded, and now what the
-// chain shows of it.
+// outcome returns how a submission ends. before is the channel as it is recorded, and now as the
+// chain shows it.
 func outcome(a *attempt, t chain.Transaction, before, now ledger.Reading) ledger.Outcome {
 	o := ledger.Outcome{Reading: now}
 	withdrawn := alreadyCollected(a.Submission, before, now)

@@ -21,9 +21,10 @@ const (
 )
 
 // Channel is a payment channel. Amounts are in asset units, from 0 to 2^63-1. The store guarantees
-// that Accepted is the sum of count times price over the channel's sales, less what was returned,
-// plus Credit, and that Settled is at most the greater one of Accepted and Withdrawn. Accepted <=
-// Deposit holds unless the chain has shown a smaller deposit; then the channel has stopped.
+// that Accepted is the sum of count times price over the channel's sales, less the returned
+// chunksets' price, plus Credit, and that Settled is at most the greater one of Accepted and
+// Withdrawn. Accepted <= Deposit holds unless the chain has shown a smaller deposit; then the
+// channel has stopped.
 type Channel struct {
 	ID               string // unguessable, created by the caller
 	PaymentChannelID int64
@@ -38,7 +39,7 @@ type Channel struct {
 	Sequence int64     // the sequence of the micropayment that proves it
 	Proof    []byte    // that micropayment's bytes; nil if none was accepted
 	Credit   int64     // the part of Accepted for which nothing was sold
-	Settled  int64     // amount that was collected, booked, or withdrawn by others
+	Settled  int64     // amount that was collected, booked, or withdrawn by third parties
 	Closed   time.Time // when it was closed; zero if it was not
 
 	Submitted int64  // the amount in flight as a submission, or 0
@@ -48,14 +49,14 @@ type Channel struct {
 	Expires time.Time
 
 	// As the chain showed them last, like Deposit and Expires; zero without a chain.
-	Withdrawn    int64     // what the receiver has withdrawn
+	Withdrawn    int64     // by the receiver
 	NextSequence int64     // the least sequence number that the chain accepts
 	ChainTime    time.Time // the chain's time at the last reading
 	Read         time.Time // when it was last read; set by the store
 	ChainCreated time.Time // when it was opened on the chain
 
 	Collected int64  // the part of Settled that submissions of this service have withdrawn
-	Elsewhere int64  // the other withdrawn part: by others for the receiver, or in a past that was lost
+	Elsewhere int64  // the other withdrawn part: by third parties for the receiver, or in a past that was lost
 	Form      string // the form of the last payment that was simulated or collected; empty after one that failed
 
 	// Expired is the part of Accepted that can be collected only after a renewal: it is neither
@@ -69,9 +70,9 @@ type Channel struct {
 //   - ceiling, if start is 0;
 //   - start, but at most ceiling, unless the last payment that was simulated or collected had this
 //     form;
-//   - else start plus what was collected over the channel, but at most ceiling.
+//   - else start plus the amount collected over the channel, but at most ceiling.
 //
-// So, unless start is 0, a payer never owes more than start beyond what it has paid.
+// So, unless start is 0, a payer never owes more than start beyond the amount that it has paid.
 func (c *Channel) SellingLimit(start, ceiling int64, form string) int64 {
 	if start == 0 {
 		return ceiling
@@ -86,7 +87,7 @@ func (c *Channel) SellingLimit(start, ceiling int64, form string) int64 {
 type Reading struct {
 	Gone         bool // there is no such channel; then only ChainTime has a meaning
 	Deposit      int64
-	Withdrawn    int64 // what the receiver has ever withdrawn
+	Withdrawn    int64 // ever, by the receiver
 	NextSequence int64
 	Expires      time.Time
 	Created      time.Time // when it was opened on the chain
@@ -115,7 +116,7 @@ func (c *Channel) State(now time.Time) ChannelState {
 // sales are not. database.Maintenance.Purge replaces them by a sum in the channel:
 //
 //   - sales to a session when it removes the session;
-//   - all others when they are older than SaleRetention.
+//   - all further sales when they are older than SaleRetention.
 type Channels interface {
 	// OpenChannel stores a new channel and returns it as stored, or, if idem was recorded before,
 	// as it was first returned. It returns ErrExists if a channel with the same Receiver, Asset and
@@ -146,15 +147,15 @@ type Channels interface {
 	// ErrChannelClosed, ErrChannelExpired or ErrAmountOverflow. idem may be nil.
 	AddDeposit(ctx context.Context, id string, amount int64, idem *database.Idempotency) (Channel, error)
 
-	// RecordReading records what a fullnode shows of a channel, and returns the channel after that.
-	// The reading has no effect if
+	// RecordReading records a channel's reading, and returns the channel after that. The reading
+	// has no effect if
 	//
 	//   - its ChainTime is zero, or more than MaxChainAhead ahead of the clock;
 	//   - its ChainTime is before the recorded one, unless that is itself more than MaxChainAhead
 	//     ahead of the clock;
 	//   - it shows the channel created earlier than recorded, or created at the recorded time but
-	//     with less withdrawn than recorded: whatever its ChainTime, it does not show what is
-	//     known.
+	//     with less withdrawn than recorded: whatever its ChainTime, it is older than the recorded
+	//     one.
 	//
 	// The channel stops selling if
 	//
@@ -165,17 +166,17 @@ type Channels interface {
 	//
 	// If none of this holds, a stopped channel sells again if
 	//
-	//   - its deposit has grown and covers what is accepted, unless its newest submission's amount
-	//     is not settled: a deposit does not replace what is owed;
-	//   - more was withdrawn than is accepted and than is settled, and no more than the deposit;
-	//   - what was withdrawn covers its newest submission, which had failed or expired, and the
-	//     deposit covers what is accepted.
+	//   - its deposit has grown and covers Accepted, unless its newest submission's amount is not
+	//     settled: a deposit does not replace a debt;
+	//   - Withdrawn is above Accepted and Settled, and at most Deposit;
+	//   - Withdrawn covers its newest submission, which had failed or expired, and Deposit covers
+	//     Accepted.
 	//
-	// A pending settlement is removed if at least its amount was withdrawn. What was withdrawn and
-	// not collected by a submission is added to Settled and Elsewhere: at once, or, if a submission
-	// is in flight, when it ends. Accepted does not grow, because a fullnode proves nothing: the
-	// next payment must be above Withdrawn, and the difference then counts as sold, so that it
-	// never becomes credit. RecordReading returns ErrNotFound if there is no such channel.
+	// A pending settlement is removed if at least its amount was withdrawn. An amount that was
+	// withdrawn, but not by a submission, is added to Settled and Elsewhere: at once, or, if a
+	// submission is in flight, when it ends. Accepted does not grow, because a fullnode proves
+	// nothing: the next payment must be above Withdrawn, and the difference then counts as sold, so
+	// that it never becomes credit. RecordReading returns ErrNotFound if there is no such channel.
 	//
 	// A reading that Corrects an earlier one lowers Withdrawn, and Settled, Collected and Elsewhere
 	// with it. The part of Accepted that is then not settled has expired until it is renewed. An

@@ -99,7 +99,7 @@ func (c *Channel) Apply(r Reading, owed int64, now time.Time) bool {
 	again := r.Withdrawn < c.Withdrawn && !r.Corrects
 	if !r.Gone && !r.Created.IsZero() && !c.ChainCreated.IsZero() {
 		if r.Created.Before(c.ChainCreated) && !r.Corrects || again && r.Created.Equal(c.ChainCreated) {
-			return false // whatever the chain's time, it does not show what is known
+			return false // whatever the chain's time, it is older than the recorded one
 		}
 		again = r.Created.After(c.ChainCreated)
 	}
@@ -147,7 +147,7 @@ func (c *Channel) SettleElsewhere() {
 }
 
 // SellAgain lets the channel sell if it has stopped because its last submission was not collected,
-// and others have withdrawn its amount since before.
+// and third parties have withdrawn its amount since before.
 func (c *Channel) SellAgain(before Channel, last Submission) {
 	if last.Amount > before.Settled && last.Amount <= c.Settled && c.Stopped == before.Stopped && c.Accepted <= c.Deposit {
 		c.Stopped = ""

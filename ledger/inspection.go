@@ -16,7 +16,7 @@ type Sale struct {
 	Time     time.Time
 }
 
-// Statement is what the ledger records about a channel's money, apart from its sales.
+// Statement has the ledger's records about a channel's money, apart from its sales.
 type Statement struct {
 	Channel Channel
 	Folded  int64       // the sum of count times price over the sales that are no longer retained

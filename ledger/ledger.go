@@ -1,7 +1,7 @@
 // Package ledger is the contract for money: the sessions that were bought or granted, the channels
-// over which payments are accepted, what was sold for them, and what becomes of them on a chain.
-// Package database states what it promises about transactions, waiting and time. Package sqlstore
-// implements it; package ledgertest is the conformance suite that an implementation must pass.
+// over which payments are accepted, the sales, and the payments' settlement. Package database has
+// the rules about transactions, waiting and time. Package sqlstore implements it; package
+// ledgertest is the conformance suite that an implementation must pass.
 package ledger
 
 import (
@@ -62,7 +62,7 @@ func (e *StoppedError) Error() string { return "nothing is sold over the channel
 // Unwrap returns ErrChannelStopped.
 func (*StoppedError) Unwrap() error { return ErrChannelStopped }
 
-// UnsettledLimitError is ErrUnsettledLimit with the channel's selling limit, what is unsettled
+// UnsettledLimitError is ErrUnsettledLimit with the channel's selling limit, the amount unsettled
 // before the payment, and how much of it can be collected only after a renewal (see
 // Channel.Expired), in asset units.
 type UnsettledLimitError struct{ Limit, Unsettled, Expired int64 }

@@ -18,8 +18,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestSellingLimit: a limit grows by what was collected, within the ceiling, and only for the form
-// that is known.
+// TestSellingLimit: a limit grows by the collected amount, within the ceiling, and only for the
+// form that is known.
 func TestSellingLimit(t *testing.T) {
 	const most = math.MaxInt64
 	for _, c := range []struct {

@@ -19,7 +19,7 @@ type Payment struct {
 	Amount           int64     // cumulative
 	Proof            []byte    // the micropayment's bytes as received
 	Expires          time.Time // from when on the chain refuses it
-	Form             string    // how it is encoded and signed, and what gas it offers; empty without a chain
+	Form             string    // how it is encoded and signed, and the gas that it offers; empty without a chain
 
 	// MaxPrice is the greatest price of a chunkset at which the payer buys; 0: any. It is a part of
 	// the request and is not signed.
@@ -123,8 +123,8 @@ type Payments interface {
 	//
 	// In addition to a refused payment's errors, it returns
 	//
-	//   - an *InsufficientFundsError with Required the price and Available what could be spent, if
-	//     that does not cover one chunkset;
+	//   - an *InsufficientFundsError with Required the price and Available the amount that could be
+	//     spent, if that does not cover one chunkset;
 	//   - ErrNotFound or ErrExpired, if Refill is set and the session does not exist or has
 	//     expired;
 	//   - ErrAmountOverflow, if the session would hold more than 2^63-1 chunksets.
@@ -132,8 +132,8 @@ type Payments interface {
 
 	// PayRead accepts the payment and sells exactly Count chunksets; the rest becomes the credit.
 	// It returns the channel after that. In addition to a refused payment's errors, it returns an
-	// *InsufficientFundsError with Required Cost(Count, Price) and Available what could be spent,
-	// if that does not cover them.
+	// *InsufficientFundsError with Required Cost(Count, Price) and Available the amount that could
+	// be spent, if that does not cover them.
 	PayRead(ctx context.Context, r ReadPurchase) (Channel, error)
 
 	// ReturnCredit adds the price of count chunksets that were sold at price to the channel's
@@ -146,7 +146,7 @@ type Payments interface {
 	// charge, if it did, to the channel's credit, whatever the channel's state is, and returns the
 	// channel after that. It uses only p's parties and Sequence. Once it has returned nil, such a
 	// PayRead has sold nothing and never will. Repeated, it has no effect. It is meant for a
-	// PayRead that returned ErrUnknownOutcome, until SaleRetention after it; later, nil says only
+	// PayRead that returned ErrUnknownOutcome, until SaleRetention after it; later, nil means only
 	// that nothing was returned. It returns ErrNoChannel if there is no such channel.
 	ReturnRead(ctx context.Context, p Payment, charge string) (Channel, error)
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Session is a prepaid or granted count of chunksets. The store guarantees that Used + Left =
-// Total. What is left when the session expires is forfeited.
+// Total. Chunksets left when the session expires are forfeited.
 type Session struct {
 	ID           string // unguessable, created by the caller
 	UserIdentity string

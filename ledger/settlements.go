@@ -15,11 +15,11 @@ type Settlement struct {
 	Expires  time.Time // it must be collected before
 }
 
-// UnsettledSum is a number of channels, and the sum of what they have accepted and not settled, at
-// most 2^63-1.
+// UnsettledSum is a number of channels, and the sum of their unsettled amounts, at most 2^63-1.
 type UnsettledSum struct{ Channels, Amount int64 }
 
-// Unsettled are the channels with an accepted payment that is not settled, by what becomes of it.
+// Unsettled counts the channels with an accepted payment that is not settled, by the payment's
+// fate.
 type Unsettled struct {
 	Waiting UnsettledSum // it is pending or in flight
 	Expired UnsettledSum // it expired before it was collected
@@ -34,8 +34,8 @@ type Unsettled struct {
 	Overdue time.Duration
 }
 
-// Settlements stores what is accepted over channels and not settled yet, and the last settlement
-// that was booked for each channel.
+// Settlements stores the channels' pending settlements, and the last settlement that was booked for
+// each channel.
 type Settlements interface {
 	// Settlements returns up to limit pending settlements, also those that have expired, sorted by
 	// Expires and Channel, starting after the settlement after; only these two fields of after are
@@ -55,6 +55,6 @@ type Settlements interface {
 	// then has no effect on any channel.
 	Book(ctx context.Context, list []Settlement) error
 
-	// Unsettled returns what is accepted and not settled.
+	// Unsettled returns the amounts that are accepted and not settled.
 	Unsettled(ctx context.Context) (Unsettled, error)
 }

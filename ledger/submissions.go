@@ -12,7 +12,7 @@ type SubmissionState int
 const (
 	InFlight  SubmissionState = iota // it may have been sent, and its outcome is not known
 	Collected                        // the chain has executed it
-	Failed                           // the chain has executed it without effect, as Status says
+	Failed                           // the chain has executed it without effect, for the reason in Status
 	Expired                          // the chain has not executed it, and never will
 )
 
@@ -28,7 +28,7 @@ type Submission struct {
 
 	// Maintained by the store.
 	State  SubmissionState
-	Status string    // why it failed, as the chain says
+	Status string    // the chain's reason why it failed
 	Begun  time.Time // when it was recorded
 	Ended  time.Time // when its outcome was recorded; zero if it is in flight
 }
@@ -38,18 +38,18 @@ type Outcome struct {
 	State   SubmissionState // not InFlight
 	Status  string          // why it failed
 	Reading Reading         // the channel after that; if ChainTime is zero, it was not read
-	// Withdrawn is, if State is Collected, what had been withdrawn directly after the transaction.
-	// If Reading.Withdrawn is more, that counts instead. Withdrawn is needed because the channel
-	// may have been ended since, and opened again, before it was read.
+	// Withdrawn is, if State is Collected, the withdrawn amount directly after the transaction. If
+	// Reading.Withdrawn is more, that counts instead. Withdrawn is needed because the channel may
+	// have been ended since, and opened again, before it was read.
 	Withdrawn int64
 	// Stop is why the channel sells nothing from now on, or "".
 	Stop string
-	// Halt is why the reading contradicts what we assume about the contract, or "". It halts
+	// Halt is why the reading contradicts our assumptions about the contract, or "". It halts
 	// settling until Resume.
 	Halt string
 }
 
-// Submissions stores what becomes of settlements on a chain. BeginSubmission turns a pending
+// Submissions stores the fates of settlements on a chain. BeginSubmission turns a pending
 // settlement into a submission, which is in flight until EndSubmission records its outcome;
 // meanwhile the newest payment over the channel waits as the pending settlement. Each channel's
 // newest submission is retained forever, without its body after it has ended.
@@ -75,14 +75,14 @@ type Submissions interface {
 	//
 	// If the submission was Collected,
 	//
-	//   - Settled becomes at least its amount, but not more than was withdrawn, and what that adds
-	//     to Settled is also added to Collected;
+	//   - Settled becomes at least its amount, but not more than was withdrawn, and Collected grows
+	//     by as much as Settled;
 	//   - the channel's Form becomes the submission's, if it has one;
-	//   - a stopped channel sells again, if its deposit covers what is accepted.
+	//   - a stopped channel sells again, if its deposit covers Accepted.
 	//
 	// If it Failed or Expired, a pending settlement that would be due later becomes due now. Unless
-	// others have withdrawn the amount, the channel stops selling: if it Failed, because of Status,
-	// and the channel forgets its Form; if it Expired, because a payment has expired.
+	// third parties have withdrawn the amount, the channel stops selling: if it Failed, because of
+	// Status, and the channel forgets its Form; if it Expired, because a payment has expired.
 	//
 	// Repeated, it has no effect. It returns ErrNotFound if the channel's newest submission does
 	// not have this sequence, and another error if that submission has ended differently.

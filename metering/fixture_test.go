@@ -25,7 +25,7 @@ import (
 )
 
 // payStore is a store that loses the results of charges and returns, or is unreachable, while its
-// fields say so.
+// fields are set so.
 type payStore struct {
 	whole.Database
 	losesCharges, refusesCharges, losesReturns, unreachable atomic.Bool

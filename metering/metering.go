@@ -85,7 +85,8 @@ type Meter struct {
 	returns  *Returns
 }
 
-// New returns a Meter that charges sessions and channels and passes what was not served to returns.
+// New returns a Meter that charges sessions and channels, and passes charges for chunksets that
+// were not served to returns.
 func New(sessions *session.Service, channels *paychan.Service, returns *Returns) *Meter {
 	return &Meter{sessions: sessions, channels: channels, returns: returns}
 }
@@ -93,7 +94,7 @@ func New(sessions *session.Service, channels *paychan.Service, returns *Returns)
 // Price returns a chunkset's price in units of the asset.
 func (m *Meter) Price() int64 { return m.channels.Price() }
 
-// Payer says who pays for a read. At most one of Session and Payment is set.
+// Payer identifies who pays for a read. At most one of Session and Payment is set.
 type Payer struct {
 	Session string          // a session's id; "": none
 	Payment *ledger.Payment // a micropayment that paychan has verified; nil: none

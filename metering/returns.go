@@ -72,9 +72,10 @@ const (
 	returnsTimeout = 5 * time.Second
 )
 
-// Returns returns to payers what reads were charged but not served. It retries each return for up
-// to half of database.IdempotencyRetention, across restarts: Close writes the pending returns to a
-// file (a JSON list), and the next process continues. It is safe for concurrent use.
+// Returns gives payers back the chunksets that reads were charged for but not served. It retries
+// each return for up to half of database.IdempotencyRetention, across restarts: Close writes the
+// pending returns to a file (a JSON list), and the next process continues. It is safe for
+// concurrent use.
 type Returns struct {
 	sessions *session.Service
 	channels *paychan.Service
@@ -94,9 +95,9 @@ type Returns struct {
 	}
 }
 
-// NewReturns returns a Returns that continues with what an earlier process has written to the
-// folder dir. Close creates the folder if needed. NewReturns returns an error if a file cannot be
-// read or parsed.
+// NewReturns returns a Returns that continues with the returns that an earlier process has written
+// to the folder dir. Close creates the folder if needed. NewReturns returns an error if a file
+// cannot be read or parsed.
 func NewReturns(sessions *session.Service, channels *paychan.Service, dir string, log *slog.Logger) (*Returns, error) {
 	r := &Returns{
 		sessions: sessions, channels: channels, fs: vfs.OS(), dir: dir, log: log, now: time.Now,

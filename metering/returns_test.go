@@ -119,7 +119,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 }
 
 // TestReturnsStayOnDiskUntilAllAreDone checks that a file with two returns stays until both are
-// made, also if a save fails in between.
+// made, even if a save fails in between.
 func TestReturnsStayOnDiskUntilAllAreDone(t *testing.T) {
 	f := newFixture(t)
 	disk := vfstest.NewCrash()

@@ -122,10 +122,10 @@ func (r *reader) multiKey(a *authenticator) {
 }
 
 // count reads a count, which must be from 1 to limit.
-func (r *reader) count(what string, limit int) int {
+func (r *reader) count(label string, limit int) int {
 	n := r.uleb()
 	if n < 1 || n > limit {
-		r.stop(refuse(ClassParse, ReasonAuthenticator, "%d %s, not 1 to %d", n, what, limit))
+		r.stop(refuse(ClassParse, ReasonAuthenticator, "%d %s, not 1 to %d", n, label, limit))
 		return 0
 	}
 	return n
@@ -167,10 +167,10 @@ func (r *reader) anySignature() signature {
 	return signature{kind: t, bytes: r.sized("a signature", signatureSize)}
 }
 
-func (r *reader) keyType(what string, known int) KeyType {
-	v := r.variant(what, known)
+func (r *reader) keyType(label string, known int) KeyType {
+	v := r.variant(label, known)
 	if v > int(KeySecp256k1) {
-		r.stop(refuse(ClassSigner, ReasonUnsupported, "%s variant %d cannot be verified", what, v))
+		r.stop(refuse(ClassSigner, ReasonUnsupported, "%s variant %d cannot be verified", label, v))
 		return 0
 	}
 	return KeyType(v)

@@ -75,19 +75,19 @@ func (r *reader) uleb() int {
 	return int(v)
 }
 
-// variant decodes a variant's number, which must be below known. what is what has variants.
-func (r *reader) variant(what string, known int) int {
+// variant decodes a variant's number, which must be below known. Errors name the type by label.
+func (r *reader) variant(label string, known int) int {
 	v := r.uleb()
 	if v >= known {
-		r.stop(refuse(ClassParse, ReasonUnknownVariant, "%s has no variant %d", what, v))
+		r.stop(refuse(ClassParse, ReasonUnknownVariant, "%s has no variant %d", label, v))
 	}
 	return v
 }
 
-func (r *reader) option(what string) bool {
+func (r *reader) option(label string) bool {
 	tag := r.u8()
 	if tag > 1 {
-		r.stop(refuse(ClassParse, ReasonUnknownVariant, "%s has option tag %d", what, tag))
+		r.stop(refuse(ClassParse, ReasonUnknownVariant, "%s has option tag %d", label, tag))
 	}
 	return tag == 1
 }
@@ -96,10 +96,10 @@ func (r *reader) option(what string) bool {
 func (r *reader) bytes() []byte { return r.take(r.uleb()) }
 
 // sized decodes a byte string with exactly n bytes.
-func (r *reader) sized(what string, n int) []byte {
+func (r *reader) sized(label string, n int) []byte {
 	b := r.bytes()
 	if b != nil && len(b) != n {
-		r.stop(refuse(ClassParse, ReasonAuthenticator, "%s has %d bytes, not %d", what, len(b), n))
+		r.stop(refuse(ClassParse, ReasonAuthenticator, "%s has %d bytes, not %d", label, len(b), n))
 		return nil
 	}
 	return b

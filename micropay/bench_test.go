@@ -13,7 +13,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 )
 
-// BenchmarkVerify measures, for every authenticator, what a server does with a header (full) and
+// BenchmarkVerify measures, for every authenticator, a server's whole work on a header (full) and
 // only the signature checks in it, on prepared keys, hashes and numbers (bare). It alternates
 // between both and compares medians, so that a busy machine affects both equally.
 func BenchmarkVerify(b *testing.B) {

@@ -31,7 +31,7 @@ func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
 // Transaction is the transaction that collects a micropayment: the micropayment, completed by its
 // receiver.
 type Transaction struct {
-	// Body is what is submitted to the chain, as application/x.aptos.signed_transaction+bcs. It
+	// Body is the request body for the chain, an application/x.aptos.signed_transaction+bcs. It
 	// must not be changed.
 	Body []byte
 	// Hash is the hash by which the chain knows the transaction. It depends on nothing but Body, so

@@ -56,7 +56,7 @@ func TestCollectReturnsTheBytesOfThePublicClient(t *testing.T) {
 	}
 }
 
-// checkTransaction decodes a transaction and checks what the chain would check.
+// checkTransaction decodes a transaction and makes the chain's checks.
 func checkTransaction(t testing.TB, m *Micropayment, c *Transaction) {
 	t.Helper()
 	r := &reader{rest: c.Body}
@@ -73,7 +73,7 @@ func checkTransaction(t testing.TB, m *Micropayment, c *Transaction) {
 		t.Errorf("kind %d, %d signers, %d authenticators of them, secondary signer %v, fee payer %v", kind, signers, proofs, secondary, payer)
 	}
 	if !bytes.Equal(sender.append(nil), m.auth.append(nil)) {
-		t.Error("the sender's authenticator is another one")
+		t.Error("the sender's authenticator differs")
 	}
 	message := bytes.Clone([]byte(signingPrefix))
 	message = append(append(append(message, raw...), 1), secondary[:]...)

@@ -28,12 +28,12 @@ const (
 	ClassSignature Class = "signature" // a signature is missing or invalid
 )
 
-// Reason identifies exactly what is wrong. Its values are stable and may be shown to the payer.
+// Reason identifies the exact fault. Its values are stable and may be shown to the payer.
 type Reason string
 
 // The reasons, by class.
 const (
-	ReasonNotBase64 Reason = "not_base64" // encoding: also if empty
+	ReasonNotBase64 Reason = "not_base64" // encoding: even if empty
 	ReasonTooLong   Reason = "too_long"   // encoding or parse: above MaxSize
 
 	ReasonTruncated      Reason = "truncated"           // parse: ends too early
@@ -72,14 +72,14 @@ const (
 	ReasonBadSignature Reason = "bad_signature"      // signature: invalid, or not in the accepted form
 )
 
-// Error says why a micropayment was refused. It wraps ErrMalformed or ErrRefused.
+// Error is the reason why a micropayment was refused. It wraps ErrMalformed or ErrRefused.
 type Error struct {
 	Class  Class
 	Reason Reason
 	Detail string // a sentence for people, without secrets
 
-	// With ReasonGas, what the policy accepts: the least maximum gas, and the least and the
-	// greatest gas price. 0: any.
+	// With ReasonGas, the policy's bounds: the least maximum gas, and the least and the greatest
+	// gas price. 0: any.
 	MinGas, MinGasPrice, MaxGasPrice uint64
 }
 

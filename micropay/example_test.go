@@ -9,7 +9,7 @@ import (
 	"sluice/micropay"
 )
 
-// policy returns what the examples' receiver accepts.
+// policy returns the examples' policy.
 func policy() micropay.Policy {
 	return micropay.Policy{
 		Receiver:      micropay.Address{31: 0xa1},

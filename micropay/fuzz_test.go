@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What can be parsed is encoded to the same bytes again, and nothing panics.
+// A micropayment that can be parsed is encoded to the same bytes again, and nothing panics.
 func FuzzParse(f *testing.F) {
 	_, all := vectors(f)
 	for _, v := range all {

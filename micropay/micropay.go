@@ -3,8 +3,8 @@
 // no state and reads no clock: the caller passes the time. Whether a payment is new, and whether a
 // deposit covers it, is decided by package paychan.
 //
-// A server calls [Receive], and [Micropayment.Collect] for what it submits to the chain. A client
-// creates a [Signer] and calls [Signer.Sign].
+// A server calls [Receive], and [Micropayment.Collect] for the transaction that it submits to the
+// chain. A client creates a [Signer] and calls [Signer.Sign].
 //
 // # Byte layout
 //
@@ -54,8 +54,7 @@ const MaxSize = 4536
 
 // Micropayment is a payment together with the signed bytes. One returned by [Parse], [ParseBase64]
 // or [Signer.Sign] is well-formed; [Micropayment.Verify] checks its signer and signatures. It may
-// be used concurrently. The caller must not change its fields, because the bytes are what is
-// verified.
+// be used concurrently. The caller must not change its fields, because Verify reads the bytes.
 type Micropayment struct {
 	Payment
 	auth authenticator

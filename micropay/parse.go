@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// ParseBase64 parses a micropayment in padded standard base64, as sent in the
-// X-Shelby-Micropayment header. It accepts neither line breaks, which other decoders skip, nor
-// padding bits other than zero, so that each micropayment has exactly one spelling. It returns an
-// *Error of ClassEncoding, or what Parse returns.
+// ParseBase64 parses a micropayment in padded standard base64, as sent in the X-Shelby-Micropayment
+// header. It accepts neither line breaks, which other decoders skip, nor padding bits other than
+// zero, so that each micropayment has exactly one spelling. It returns an *Error of ClassEncoding,
+// or Parse's result.
 func ParseBase64(s string) (*Micropayment, error) {
 	if len(s) > base64.StdEncoding.EncodedLen(MaxSize) {
 		return nil, refuse(ClassEncoding, ReasonTooLong, "%d characters", len(s))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Policy is what a receiver accepts.
+// Policy bounds the micropayments that a receiver accepts.
 type Policy struct {
 	Receiver      Address
 	Asset         Address
@@ -68,7 +68,7 @@ func (m *Micropayment) Check(p Policy, now time.Time) error {
 	return nil
 }
 
-// refuseGas returns a refusal with ReasonGas, and what the policy accepts.
+// refuseGas returns a refusal with ReasonGas and the policy's bounds.
 func (p *Policy) refuseGas(format string, args ...any) error {
 	return &Error{
 		Class: ClassPolicy, Reason: ReasonGas, Detail: fmt.Sprintf(format, args...),

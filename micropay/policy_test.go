@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v is not a refusal by policy", test.name, err)
 		}
 		if e, _ := errors.AsType[*Error](err); err != nil && test.want == ReasonGas && (e.MinGas != p.MinGas || e.MinGasPrice != p.MinGasPrice || e.MaxGasPrice != p.MaxGasPrice) {
-			t.Errorf("%s: %+v does not say what is accepted", test.name, e)
+			t.Errorf("%s: %+v lacks the policy's bounds", test.name, e)
 		}
 		_, received := Receive(all[0].Header, p, test.now)
 		if reason(received) != test.want {

@@ -47,7 +47,7 @@ func NewPrivateKey(t KeyType, secret []byte) (PrivateKey, error) {
 	}
 }
 
-// What precedes a private key's hexadecimal digits in AIP-80.
+// The prefixes of private keys in AIP-80, before the hexadecimal digits.
 const (
 	ed25519Prefix   = "ed25519-priv-0x"
 	secp256k1Prefix = "secp256k1-priv-0x"

@@ -7,10 +7,10 @@ import (
 
 // Simulation returns the transaction that collects the micropayment as its receiver, with
 // signatures of zeros, as application/x.aptos.signed_transaction+bcs. A fullnode simulates only
-// what nobody can execute, so it refuses valid signatures. All authenticators keep their public
-// keys, so that the chain compares them with the accounts' present keys. The sender's keeps its
-// number of signatures, so that the size, which costs gas, is the [Transaction]'s. Simulation
-// returns ErrKey if the signer is not the receiver's.
+// transactions that nobody can execute, so it refuses valid signatures. All authenticators keep
+// their public keys, so that the chain compares them with the accounts' present keys. The sender's
+// keeps its number of signatures, so that the size, which costs gas, is the [Transaction]'s.
+// Simulation returns ErrKey if the signer is not the receiver's.
 //
 // The bytes are those that the npm package @aptos-labs/ts-sdk simulates, except where the package
 // does not know which keys signed: for SchemeMultiKey it adds a signature for each key, and
@@ -37,10 +37,10 @@ func (a authenticator) unsigned() *authenticator {
 	return &a
 }
 
-// Form returns a short text that is the same for micropayments that differ only in what the
-// contract decides (channel, sequence number and amount) and in time and nonce: it names the
-// payload's form, the scheme, how many keys and signatures there are, the maximum gas and the gas
-// price. If the chain executed one of them, it accepts the sender's others, unless its state has
+// Form returns a short text that is the same for micropayments that differ only in the contract's
+// concerns (channel, sequence number and amount) and in time and nonce: it names the payload's
+// form, the scheme, how many keys and signatures there are, the maximum gas and the gas price. If
+// the chain executed one of them, it accepts every such one from this sender, unless its state has
 // changed.
 func (m *Micropayment) Form() string {
 	return fmt.Sprintf("%v %v %d/%d gas %d at %d", m.Payment.Form, m.auth.scheme, len(m.auth.signatures), len(m.auth.keys), m.MaxGas, m.GasPrice)

@@ -66,8 +66,8 @@ func TestSimulationOfAnotherReceiver(t *testing.T) {
 	}
 }
 
-// TestForm checks that the form is another one exactly if something differs that may decide whether
-// the chain takes the payment, apart from its state.
+// TestForm checks that the form changes exactly if something differs that may decide whether the
+// chain takes the payment, apart from its state.
 func TestForm(t *testing.T) {
 	_, all := vectors(t)
 	payment := all[0].payment(t)

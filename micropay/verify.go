@@ -101,13 +101,13 @@ func weakKey() error {
 	return refuse(ClassSignature, ReasonWeakKey, "a public key is not a point of full order")
 }
 
-func badSignature(what string) error {
-	return refuse(ClassSignature, ReasonBadSignature, "%s", what)
+func badSignature(label string) error {
+	return refuse(ClassSignature, ReasonBadSignature, "%s", label)
 }
 
-// verifyEd25519 checks what [ed25519.Verify] does not: that the key is encoded canonically, and
-// that neither the key nor R is of small order. ed25519.Verify requires that S is below the order,
-// and compares the bytes of R.
+// verifyEd25519 makes two checks that [ed25519.Verify] omits: that the key is encoded canonically,
+// and that neither the key nor R is of small order. ed25519.Verify requires that S is below the
+// order, and compares the bytes of R.
 func verifyEd25519(key, message, sig []byte) error {
 	if !canonical(key) || smallOrder(key) {
 		return weakKey()

@@ -34,7 +34,7 @@ type calls[K comparable, V any] struct {
 type call[V any] struct {
 	began time.Time
 	done  chan struct{}
-	value V         // once it is done, like the others
+	value V         // valid once done is closed, as are err and next
 	err   error     // if it has failed
 	next  time.Time // when the call may be made again
 }

@@ -16,7 +16,7 @@ import (
 type ChainOptions struct {
 	// Read reads the channel with this number between a sender and the receiver.
 	Read func(ctx context.Context, sender, asset string, paymentChannelID int64) (ledger.Reading, error)
-	// Simulate returns what the chain would do with a micropayment now.
+	// Simulate returns the effect that a micropayment would have on the chain now.
 	Simulate func(ctx context.Context, m *micropay.Micropayment) (Simulation, error)
 	// AccountSequence returns an account's sequence number.
 	AccountSequence func(ctx context.Context, account micropay.Address) (uint64, error)
@@ -41,12 +41,12 @@ type ChainOptions struct {
 	// MaxFee is the greatest fee that a micropayment may make the receiver pay, in the chain's
 	// smallest coin. 0: any.
 	MaxFee uint64
-	// Worth returns what an amount of gas at a price is worth, in the asset's units, rounded up; 0
-	// if that is not known.
+	// Worth returns the value of gas at a price, in the asset's units, rounded up; 0 if that is not
+	// known.
 	Worth func(gas, price uint64) int64
 }
 
-// Simulation is what the chain would do with a micropayment.
+// Simulation is the effect that a micropayment would have on the chain.
 type Simulation struct {
 	Success  bool
 	VMStatus string // why it would have no effect
@@ -80,15 +80,15 @@ const (
 	collectMargin = 10 * time.Second
 
 	// MinGas is the least maximum gas with which the chain executes a transaction
-	// (aptos-gas-schedule: 2.76 units). Simulations raise what a micropayment must offer to what
-	// the call needs, but not above maxMinGas.
+	// (aptos-gas-schedule: 2.76 units). Simulations raise the least that a micropayment must offer
+	// to the gas that the call takes, but not above maxMinGas.
 	MinGas    = 3
 	maxMinGas = 10_000
 	// maxGasPriceFactor is how many times the usual gas price a micropayment may state.
 	maxGasPriceFactor = 5
 )
 
-// onChain is what a Service knows about the chain.
+// onChain is a Service's knowledge about the chain.
 type onChain struct {
 	opt  ChainOptions
 	meta ledger.Channels
@@ -155,7 +155,7 @@ func (o *onChain) refresh(ctx context.Context, p ledger.Payment, until time.Time
 	return err
 }
 
-// record reads a payment's channel and records what was read.
+// record reads a payment's channel and records the reading.
 func (o *onChain) record(ctx context.Context, p ledger.Payment) error {
 	c, err := o.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
 	if err != nil {
@@ -169,7 +169,7 @@ func (o *onChain) record(ctx context.Context, p ledger.Payment) error {
 	return err
 }
 
-// describe sets what the chain knows about a channel that is about to be opened. It returns
+// describe sets fields from the chain in a channel that is about to be opened. It returns
 // ErrNotOnChain if the channel does not exist there.
 func (o *onChain) describe(ctx context.Context, c *ledger.Channel) error {
 	read, err := o.read(ctx, c.Sender, c.Asset, c.PaymentChannelID)

@@ -14,7 +14,7 @@ import (
 	"sluice/paychan"
 )
 
-// chainView is what a fullnode shows about the one channel.
+// chainView is the one channel as a fullnode shows it.
 type chainView struct {
 	reading ledger.Reading
 	fails   error
@@ -119,7 +119,7 @@ func TestNothingIsSoldAtAnUnknownGasPrice(t *testing.T) {
 }
 
 // TestPriceBecomesKnownBeforeASale checks that a payment that was verified before the gas price was
-// known is compared with it, also if another payment has asked for the price meanwhile.
+// known is compared with it, even if another payment has asked for the price meanwhile.
 func TestPriceBecomesKnownBeforeASale(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, _ *chainView, p payer) {
 		s.openOnChain(p)
@@ -137,7 +137,7 @@ func TestPriceBecomesKnownBeforeASale(t *testing.T) {
 func TestChannelsOfTheChainAreNamed(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		number, other, deposit := int64(1), int64(2), int64(5)
-		for what, test := range map[string]struct {
+		for label, test := range map[string]struct {
 			open paychan.OpenOptions
 			want error
 		}{
@@ -147,7 +147,7 @@ func TestChannelsOfTheChainAreNamed(t *testing.T) {
 			"with an expiry":               {paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number, Expires: time.Now().Add(time.Hour)}, paychan.ErrChainTerms},
 			"one that is not on the chain": {paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &other}, paychan.ErrNotOnChain},
 		} {
-			testenv.Is(t, testenv.Error(s.Open(t.Context(), test.open, nil)), test.want, "%s", what)
+			testenv.Is(t, testenv.Error(s.Open(t.Context(), test.open, nil)), test.want, "%s", label)
 		}
 		v.fails = errors.New("no fullnode answers")
 		err := testenv.Error(s.Open(t.Context(), paychan.OpenOptions{Sender: p.address(), PaymentChannelID: &number}, nil))
@@ -174,9 +174,9 @@ func TestChannelsAreReadAgain(t *testing.T) {
 			}
 			return err
 		}
-		reads := func(want int64, what string) {
+		reads := func(want int64, label string) {
 			t.Helper()
-			testenv.Equal(t, v.reads.Swap(0), want, "%s: readings", what)
+			testenv.Equal(t, v.reads.Swap(0), want, "%s: readings", label)
 		}
 		reads(1, "open")
 		testenv.OK(t, pay(3))

@@ -20,9 +20,8 @@ type attempt struct {
 }
 
 // acceptOnChain accepts a payment that the chain would execute, as far as that is known. The
-// channel is read before that if it was not read recently, or after a refusal for what may have
-// changed. If it cannot be read, the last reading counts: what can be lost is bounded by the
-// selling limit.
+// channel is read before that if it was not read recently, or after a refusal that a newer reading
+// may lift. If it cannot be read, the last reading counts: the selling limit bounds the loss.
 func (s *Service) acceptOnChain(ctx context.Context, a *attempt) error {
 	ahead, err := s.chain.ahead()
 	if err != nil {
@@ -45,8 +44,8 @@ func (s *Service) acceptOnChain(ctx context.Context, a *attempt) error {
 // everRead is the greatest age where any reading will do, but there must be one.
 const everRead = 100 * 365 * 24 * time.Hour
 
-// mayHaveChanged reports whether a payment was refused for what a transaction of its payer may have
-// changed since the channel was read: its deposit, or its expiry.
+// mayHaveChanged reports whether a refusal's reason may be gone, after the payer's transaction
+// since the channel was read: a new deposit, or a later expiry.
 func mayHaveChanged(err error, p ledger.Payment) bool {
 	return errors.Is(err, ledger.ErrChannelStopped) || errors.Is(err, ledger.ErrChannelExpired) || exceedsDeposit(err, p)
 }
@@ -57,8 +56,8 @@ func exceedsDeposit(err error, p ledger.Payment) bool {
 	return ok && funds.Required == p.Amount && funds.Available < p.Amount
 }
 
-// try accepts a payment once. What the store would refuse anyway is left to it, so that the chain
-// is not asked for it.
+// try accepts a payment once. A payment that the store would refuse anyway is left to it, so that
+// the chain is not asked for it.
 func (s *Service) try(ctx context.Context, a *attempt) error {
 	p := &a.offer
 	c, err := s.meta.FindChannel(ctx, p.Sender, p.Receiver, p.Asset, p.PaymentChannelID)
@@ -114,8 +113,8 @@ func (s *Service) examine(ctx context.Context, c ledger.Channel, a *attempt) err
 }
 
 // checkPrice compares the gas price in a payment of a new form with the usual one, which may not
-// have been known when the payment was verified. Without it nothing bounds what collecting the
-// payment costs the receiver, so checkPrice returns ErrChain if it cannot be read.
+// have been known when the payment was verified. Without it nothing bounds the receiver's cost of
+// collecting the payment, so checkPrice returns ErrChain if it cannot be read.
 func (s *Service) checkPrice(ctx context.Context, m *micropay.Micropayment, a *attempt) error {
 	if s.chain.maxGasPrice.Load() > 0 {
 		return s.check(m)
@@ -134,8 +133,8 @@ func (s *Service) checkPrice(ctx context.Context, m *micropay.Micropayment, a *a
 	return s.check(m)
 }
 
-// checkFee refuses a payment that can never pay its own gas: at most the selling limit, or what is
-// left of the deposit, is collected together.
+// checkFee refuses a payment that can never pay its own gas: at most the selling limit, or the
+// deposit that is not settled, is collected together.
 func (o *onChain) checkFee(c ledger.Channel, p *ledger.Offer, m *micropay.Micropayment) error {
 	if o.opt.Worth == nil {
 		return nil
@@ -199,7 +198,7 @@ func isReceivers(status string) bool {
 	return strings.Contains(status, "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE")
 }
 
-// needed raises the least maximum gas to what a transaction took.
+// needed raises the least maximum gas to the gas that a transaction took.
 func (o *onChain) needed(gas uint64) {
 	gas = min(gas, maxMinGas)
 	for {

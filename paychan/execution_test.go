@@ -42,18 +42,18 @@ func (s *shop) mustPay(p payer, sequence, amount uint64, change ...func(*micropa
 }
 
 // wantReason fails the test unless a micropayment was refused for this reason.
-func wantReason(t *testing.T, what string, err error, want micropay.Reason) {
+func wantReason(t *testing.T, label string, err error, want micropay.Reason) {
 	t.Helper()
 	if bad, ok := errors.AsType[*micropay.Error](err); !ok || bad.Reason != want {
-		t.Errorf("%s: %v, want the reason %s", what, err, want)
+		t.Errorf("%s: %v, want the reason %s", label, err, want)
 	}
 }
 
 // wantLimit fails the test unless a payment was refused for this selling limit.
-func wantLimit(t *testing.T, what string, err error, want ledger.UnsettledLimitError) {
+func wantLimit(t *testing.T, label string, err error, want ledger.UnsettledLimitError) {
 	t.Helper()
 	if got, ok := errors.AsType[*ledger.UnsettledLimitError](err); !ok || *got != want {
-		t.Errorf("%s: %v, want %v", what, err, &want)
+		t.Errorf("%s: %v, want %v", label, err, &want)
 	}
 }
 
@@ -67,9 +67,9 @@ func gas(units, price uint64) func(*micropay.Payment) {
 func TestEachFormIsSimulatedOnce(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
-		simulated := func(what string, want int64) {
+		simulated := func(label string, want int64) {
 			t.Helper()
-			testenv.Equal(t, v.simulations.Swap(0), want, "%s: simulations", what)
+			testenv.Equal(t, v.simulations.Swap(0), want, "%s: simulations", label)
 		}
 		v.simulation = paychan.Simulation{VMStatus: "INVALID_AUTH_KEY"}
 		wantReason(t, "a payment that cannot be executed", s.pay(p, 1, 3), micropay.ReasonExecution)
@@ -92,7 +92,7 @@ func TestEachFormIsSimulatedOnce(t *testing.T) {
 		simulated("other gas, and another price", 2)
 		testenv.Is(t, s.pay(p, 7, 21, gas(6000, 100)), ledger.ErrStalePayment, "a stale payment")
 		testenv.Is(t, s.pay(p, 8, 200, gas(6000, 100)), ledger.ErrInsufficientFunds, "above the deposit")
-		simulated("what is refused anyway", 0)
+		simulated("payments that are refused anyway", 0)
 		if got := s.Stats(); got.Simulated != 3 || got.SimulationRefused != 1 || got.SimulationFailed != 0 {
 			t.Errorf("%+v", got)
 		}
@@ -147,14 +147,14 @@ func TestSimulationsOfAChannel(t *testing.T) {
 	}, startingLimit)
 }
 
-// TestResultsOfOtherPayments checks that a payment that waited for another one's simulation takes
-// its result only if both have the same form, and that a refusal counts for the simulated payment
+// TestResultsOfOtherPayments checks that a payment that waited for another's simulation takes its
+// result only if both have the same form, and that a refusal counts for the simulated payment
 // alone.
 func TestResultsOfOtherPayments(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
 		s.mustPay(p, 1, 30)
-		s.collect(c.ID, v) // 60 units are sold in a form that was simulated, and 30 in another one
+		s.collect(c.ID, v) // 60 units are sold in a form that was simulated, and 30 in another form
 		together := func(result paychan.Simulation, first, second func() error) (errs [2]error) {
 			t.Helper()
 			release := make(chan struct{})
@@ -188,8 +188,8 @@ func TestResultsOfOtherPayments(t *testing.T) {
 	}, startingLimit)
 }
 
-// TestSellingLimitGrows checks that a channel sells up to the starting limit, and by what was
-// collected beyond that.
+// TestSellingLimitGrows checks that a channel sells up to the starting limit, and beyond that by
+// the amount collected.
 func TestSellingLimitGrows(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		v.reading.Deposit = 1000
@@ -340,8 +340,8 @@ func TestNothingIsSoldByAnotherClock(t *testing.T) {
 	})
 }
 
-// TestFeesAreComparedWithAmounts checks that a payment is refused if its gas is worth more than
-// what is ever collected together.
+// TestFeesAreComparedWithAmounts checks that a payment is refused if its gas is worth more than is
+// ever collected together.
 func TestFeesAreComparedWithAmounts(t *testing.T) {
 	worth := func(o *paychan.Options) {
 		o.Chain.Worth = func(gas, price uint64) int64 { return int64(gas * price / 120) }

@@ -30,10 +30,10 @@ func TestFund(t *testing.T) {
 	fund(alice, 4, 9, 9, 7, false)
 	testenv.OK(t, testenv.Error(s.Close(t.Context(), first.ID)))
 	fund(alice, 20, 0, 2, 20, true)
-	refused := func(what string, amount, number int64, want error) {
+	refused := func(label string, amount, number int64, want error) {
 		t.Helper()
 		_, _, err := s.Fund(t.Context(), alice, amount, number)
-		testenv.Is(t, err, want, "%s", what)
+		testenv.Is(t, err, want, "%s", label)
 	}
 	refused("a closed channel that is named", 1, 1, ledger.ErrChannelClosed)
 	s.open("", 3) // for the first payer that uses it

@@ -78,7 +78,7 @@ func (h *history) agree(t *rapid.T, got any, gotErr error, want any, wantErr err
 }
 
 // seldom returns true about once in ten times.
-func seldom(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 6 }
+func seldom(t *rapid.T, label string) bool { return rapid.IntRange(0, 9).Draw(t, label) == 6 }
 
 // name returns a new unique name.
 func (h *history) name() string {
@@ -102,7 +102,7 @@ func (h *history) open(t *rapid.T) {
 	h.agree(t, got, err, want, h.model.open(want))
 }
 
-// send signs a micropayment close to what is due in its channel.
+// send signs a micropayment close to the amount due in its channel.
 func (h *history) send(t *rapid.T) sent {
 	s := sent{payer: h.payers[rapid.IntRange(0, len(h.payers)-1).Draw(t, "payer")]}
 	number := rapid.Int64Range(0, 2).Draw(t, "number")
@@ -144,7 +144,7 @@ func (h *history) verify(t *rapid.T, s sent) (ledger.Payment, bool) {
 	if !h.model.now.Before(s.payment.Expires) {
 		want = micropay.ErrRefused
 	}
-	s.payment.Proof = got.Proof // compared below with what is stored
+	s.payment.Proof = got.Proof // compared below with the stored one
 	h.agree(t, got, err, s.payment, want)
 	if err != nil {
 		return got, false

@@ -17,12 +17,12 @@ import (
 	"sluice/ledger"
 )
 
-// model is a simple implementation of what the interface promises about channels, payments and
-// sessions. Its methods return the expected error.
+// model simply implements the interface's promises about channels, payments and sessions. Its
+// methods return the expected error.
 type model struct {
 	now      time.Time
 	price    int64
-	limit    int64 // limit for what is unsettled
+	limit    int64 // limit for the unsettled amount
 	channels []*modelChannel
 	sessions []*ledger.Session
 }
@@ -30,7 +30,7 @@ type model struct {
 // modelChannel is a channel as it should be, with its internal counts.
 type modelChannel struct {
 	ledger.Channel
-	sold     int64 // cost of its chunksets, less what was returned
+	sold     int64 // cost of its chunksets, less returns
 	read     int64 // chunksets that were read, less those returned
 	accepted []ledger.Settlement
 	pending  *ledger.Settlement
@@ -47,7 +47,7 @@ func (m *model) open(c ledger.Channel) error {
 	return nil
 }
 
-// examine returns a payment's channel and what can be spent with it.
+// examine returns a payment's channel and the amount that it can spend.
 func (m *model) examine(p ledger.Payment) (c *modelChannel, spendable int64, err error) {
 	for _, one := range m.channels {
 		if one.PaymentChannelID == p.PaymentChannelID && (one.Sender == p.Sender || one.Sender == "") {

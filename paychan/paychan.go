@@ -5,14 +5,13 @@
 //
 //  1. The payer signs it (package micropay), with a greater sequence number and a greater
 //     cumulative amount than the last one over the channel, and sends it with a request.
-//  2. Service.Verify checks what needs no state: the encoding, the signature, the signer, and that
-//     it pays this receiver, in this asset, on this chain, and has not expired.
+//  2. Service.Verify makes the checks that need no state: the encoding, the signature, the signer,
+//     and that it pays this receiver, in this asset, on this chain, and has not expired.
 //  3. Service.Buy (chunksets of a session) or Service.PayRead (of one read) accepts it, in the
 //     transaction that also records the sale. The transaction finds the channel and compares the
-//     micropayment with the accepted sequence and amount, the deposit and the unsettled limit.
-//     The difference to the accepted amount, and the channel's credit, can be spent; what is not
-//     spent becomes the credit. So no order of retries, races and crashes charges twice or
-//     serves unpaid.
+//     micropayment with the accepted sequence and amount, the deposit and the unsettled limit. The
+//     difference to the accepted amount, and the channel's credit, can be spent; the rest becomes
+//     the credit. So no order of retries, races and crashes charges twice or serves unpaid.
 //  4. The same transaction makes it the channel's pending settlement. It replaces an older one,
 //     because its amount includes the older amount.
 //  5. Service.Run books pending settlements in the ledger or, with a chain, package collect submits
@@ -54,8 +53,7 @@ type Options struct {
 	SessionTTL time.Duration
 	// Receiver is the address to be paid.
 	Receiver string
-	// Asset is the asset of micropayments, and of channels unless the payer requests
-	// another one.
+	// Asset is the asset of micropayments, and of channels unless the payer requests another.
 	Asset string
 	// Module is the module that a micropayment must call.
 	Module string
@@ -63,7 +61,7 @@ type Options struct {
 	ChainID uint8
 	// Price is a chunkset's price in the asset's units, at least 1.
 	Price int64
-	// Deposit is a channel's deposit in the asset's units, unless the payer requests another one.
+	// Deposit is a channel's deposit in the asset's units, unless the payer requests another.
 	Deposit int64
 	// Chain is set if payments are collected on a chain.
 	Chain *ChainOptions
@@ -175,9 +173,9 @@ func New(meta Store, opt Options) (*Service, error) {
 		s.policy.MaxFee = opt.Chain.MaxFee
 	}
 	for _, a := range []struct {
-		what string
-		text *string
-		into *micropay.Address
+		label string
+		text  *string
+		into  *micropay.Address
 	}{
 		{"receiver", &s.opt.Receiver, &s.policy.Receiver},
 		{"asset", &s.opt.Asset, &s.policy.Asset},
@@ -185,7 +183,7 @@ func New(meta Store, opt Options) (*Service, error) {
 	} {
 		var err error
 		if *a.into, err = micropay.ParseAddress(*a.text); err != nil {
-			return nil, fmt.Errorf("the %s %q is not an address: %w", a.what, *a.text, err)
+			return nil, fmt.Errorf("the %s %q is not an address: %w", a.label, *a.text, err)
 		}
 		*a.text = a.into.String()
 	}

@@ -57,8 +57,7 @@ func (s lostResults) Buy(ctx context.Context, p ledger.Purchase, idem *database.
 }
 
 // TestUnknownOutcomes checks that without an idempotency key the ID is returned by which a channel
-// or a session can be looked up. With a key it may be another one, made before, so no ID is
-// returned.
+// or a session can be looked up. With a key it may be one made before, so no ID is returned.
 func TestUnknownOutcomes(t *testing.T) {
 	s := newShop(t)
 	service, err := paychan.New(lostResults{s.meta}, s.opt)

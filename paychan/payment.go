@@ -180,8 +180,8 @@ func (s *Service) PayRead(ctx context.Context, p ledger.Payment, count int64, ch
 	return c, err
 }
 
-// ReturnRead adds the price of what PayRead sold under this name, if it did, to the channel's
-// credit; see ledger.Channels.ReturnRead.
+// ReturnRead adds a read's price to the channel's credit, if PayRead sold it under this name; see
+// ledger.Channels.ReturnRead.
 func (s *Service) ReturnRead(ctx context.Context, p ledger.Payment, charge string) (ledger.Channel, error) {
 	return s.meta.ReturnRead(ctx, p, charge)
 }

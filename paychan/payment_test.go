@@ -51,9 +51,9 @@ func TestLive(t *testing.T) {
 	s, payer := newShop(t), newPayer(t, 1)
 	s.open("", 1) // accepts any payer
 	testenv.OK(t, testenv.Error(s.Close(t.Context(), s.open(payer.address(), 2).ID)))
-	live := func(channel uint64, want error, what string) {
+	live := func(channel uint64, want error, label string) {
 		t.Helper()
-		testenv.Is(t, s.Live(t.Context(), s.paid(payer, channel, 1, 3)), want, "%s", what)
+		testenv.Is(t, s.Live(t.Context(), s.paid(payer, channel, 1, 3)), want, "%s", label)
 	}
 	live(1, nil, "an open channel")
 	live(3, ledger.ErrNoChannel, "no channel")
@@ -75,7 +75,7 @@ func TestCancelledContextBuysNothing(t *testing.T) {
 	s.unchanged(c.ID, context.Canceled, func() error { return testenv.Error(s.PayRead(ctx, p, 1, "")) })
 }
 
-// TestStats counts what succeeds, and nothing else.
+// TestStats checks that only successes are counted.
 func TestStats(t *testing.T) {
 	s, p := newShop(t), newPayer(t, 1)
 	c := s.open(p.address(), 1)

@@ -6,10 +6,10 @@ import (
 	"sluice/ledger"
 )
 
-// Renew accepts a payment from Verify in place of the one that proves what was accepted over the
-// channel with this id, if that one can no longer be collected. It sells nothing. Repeated with the
-// same payment, it has no effect. It returns the channel after that, or database.ErrNotFound,
-// ErrOtherChannel, a *micropay.Error if the chain would not execute the payment, or the errors of
+// Renew accepts a payment from Verify in place of the one that proves this channel's accepted
+// amount, if that one can no longer be collected. It sells nothing. Repeated with the same payment,
+// it has no effect. It returns the channel after that, or database.ErrNotFound, ErrOtherChannel, a
+// *micropay.Error if the chain would not execute the payment, or the errors of
 // ledger.Channels.Renew.
 func (s *Service) Renew(ctx context.Context, id string, p ledger.Payment) (ledger.Channel, error) {
 	c, err := s.meta.Channel(ctx, id)

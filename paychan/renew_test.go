@@ -38,12 +38,12 @@ func TestRenew(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		stored := &ledger.StaleError{Stored: s.channel(c.ID).Proof}
-		for what, test := range map[string]struct{ sequence, amount uint64 }{
+		for label, test := range map[string]struct{ sequence, amount uint64 }{
 			"the same number": {1, 30}, "another amount": {2, 33}, "a smaller amount": {2, 29},
 		} {
 			s.unchanged(c.ID, stored, func() error { return s.renew(c.ID, p, test.sequence, test.amount) })
 			if t.Failed() {
-				t.Fatal(what)
+				t.Fatal(label)
 			}
 		}
 		another := func(m *micropay.Payment) { m.PaymentChannelID = 2 }
@@ -86,7 +86,7 @@ func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
 	})
 }
 
-// TestReconcile compares a channel with the chain, and records what the chain shows only if that is
+// TestReconcile compares a channel with the chain, and records the reading only if that is
 // requested.
 func TestReconcile(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {

@@ -23,8 +23,8 @@ const (
 // over such a channel includes their amount.
 var ErrUncollected = errors.New("accepted payments have expired uncollected")
 
-// Unsettled returns what was accepted and not settled when Review last looked, and false unless
-// Review is running and has looked.
+// Unsettled returns the amounts that were accepted and not settled when Review last looked, and
+// false unless Review is running and has looked.
 func (s *Service) Unsettled() (ledger.Unsettled, bool) {
 	if last := s.unsettled.Load(); last != nil {
 		return *last, true
@@ -62,8 +62,8 @@ func (s *Service) Run(ctx context.Context, report task.Report) {
 	}
 }
 
-// Review looks now and each minute, until ctx ends, for what is accepted and not settled. It
-// reports ErrUncollected when more payments have expired uncollected.
+// Review looks now and each minute, until ctx ends, for amounts that are accepted and not settled.
+// It reports ErrUncollected when more payments have expired uncollected.
 func (s *Service) Review(ctx context.Context, report task.Report) {
 	defer s.unsettled.Store(nil)
 	tick := time.NewTicker(settleReview)
@@ -79,8 +79,8 @@ func (s *Service) Review(ctx context.Context, report task.Report) {
 	}
 }
 
-// review looks for what is accepted and not settled, and returns over how many channels a payment
-// has expired. It returns ErrUncollected if their amount has grown.
+// review looks for amounts that are accepted and not settled, and returns over how many channels a
+// payment has expired. It returns ErrUncollected if their amount has grown.
 func (s *Service) review(ctx context.Context) (channels int64, err error) {
 	now, err := s.meta.Unsettled(ctx)
 	if err != nil {
@@ -94,9 +94,8 @@ func (s *Service) review(ctx context.Context) (channels int64, err error) {
 	return now.Expired.Channels, nil
 }
 
-// Settle tries once to book each settlement that is pending now, those that expire first before the
-// others. It continues after failures and returns them joined: the first ones, and how many others
-// there were.
+// Settle tries once to book each settlement that is pending now, in the order of their expiry. It
+// continues after failures and returns them joined: the first ones, and how many more there were.
 func (s *Service) Settle(ctx context.Context) error {
 	var last ledger.Settlement
 	var failed []error
@@ -120,7 +119,7 @@ func (s *Service) pending(ctx context.Context, after ledger.Settlement) ([]ledge
 }
 
 // book books settlements in one transaction. If that is refused, it tries one transaction for each,
-// so that a wrong one does not block the others.
+// so that a wrong one blocks no other.
 func (s *Service) book(ctx context.Context, pending []ledger.Settlement) (failed []error) {
 	if len(pending) == 0 {
 		return nil
@@ -151,7 +150,7 @@ func (s *Service) bookAll(ctx context.Context, pending []ledger.Settlement) erro
 	return s.meta.Book(ctx, pending)
 }
 
-// refused reports whether err is due to what was to be booked, and not to an outage of the store.
+// refused reports whether err is due to the settlements, and not to an outage of the store.
 func refused(err error) bool {
 	for _, outage := range []error{database.ErrUnavailable, database.ErrUnknownOutcome, context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, outage) {

@@ -53,7 +53,7 @@ func (l *bookKeeper) Book(ctx context.Context, list []ledger.Settlement) error {
 	return err
 }
 
-// fails sets what fails from now on.
+// fails makes bookings return fail's errors from now on.
 func (l *bookKeeper) fails(fail func(ctx context.Context, list []ledger.Settlement) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +177,7 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 	})
 }
 
-// TestRunRetries checks that a failed settlement is tried again after a second, also if payments
+// TestRunRetries checks that a failed settlement is tried again after a second, even if payments
 // over other channels are accepted before.
 func TestRunRetries(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
@@ -268,7 +268,8 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 	})
 }
 
-// TestRunBooksExpiredPayments checks that what has expired is booked too: no chain can refuse it.
+// TestRunBooksExpiredPayments checks that expired payments are booked too: no chain can refuse
+// them.
 func TestRunBooksExpiredPayments(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.fails(refuseAll)
@@ -297,8 +298,8 @@ func (s *shop) accept(p payer, n int) (ids []string) {
 	return ids
 }
 
-// TestLedgerContinuesAfterARefusal checks that payments that the ledger refuses do not keep the
-// others from being booked, in their batch and after it, and are tried once more each.
+// TestLedgerContinuesAfterARefusal checks that payments that the ledger refuses do not keep further
+// ones from being booked, in their batch and after it, and are tried once more each.
 func TestLedgerContinuesAfterARefusal(t *testing.T) {
 	s := newShop(t)
 	ids := s.accept(newPayer(t, 1), 205)
@@ -383,7 +384,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestFailuresAreCounted checks that an error lists ten failures, and how many others there were.
+// TestFailuresAreCounted checks that an error lists ten failures, and how many more there were.
 func TestFailuresAreCounted(t *testing.T) {
 	for n, want := range map[int]string{10: "", 12: "and 2 failures more"} {
 		s := newShop(t)

@@ -14,7 +14,8 @@ func (s *Service) SetGasPrices(least, usual uint64) {
 	}
 }
 
-// Terms are what a Service with a chain accepts. Gas prices are 0 until they are known.
+// Terms are the bounds of payments that a Service with a chain accepts. Gas prices are 0 until they
+// are known.
 type Terms struct {
 	StartingLimit            int64
 	MinGas                   uint64 // the least maximum gas in a micropayment

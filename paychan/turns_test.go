@@ -68,7 +68,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%d at once, want %d", peak, most)
 		}
 		if before, _, _ := strings.Cut(strings.Join(order, " "), "short"); len(strings.Fields(before)) > 2*long {
-			t.Errorf("one signature waited for %d others of %d payments", len(strings.Fields(before)), long)
+			t.Errorf("one signature waited for %d signatures of %d payments", len(strings.Fields(before)), long)
 		}
 		if n := turns.taken.Load(); n != long*signatures+1 {
 			t.Errorf("%d turns are counted", n)

@@ -160,7 +160,7 @@ func (s *Service) Charge(ctx context.Context, id string, n int64, charge string)
 	return charged, err
 }
 
-// ReturnCharge returns what Charge took under this name, if it did; see
+// ReturnCharge returns the chunksets that Charge took under this name, if it did; see
 // ledger.Sessions.ReturnCharge.
 func (s *Service) ReturnCharge(ctx context.Context, id, charge string) (ledger.Session, error) {
 	return s.meta.ReturnCharge(ctx, id, charge)

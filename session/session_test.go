@@ -84,8 +84,7 @@ func (s lostResults) CreateSession(ctx context.Context, made ledger.Session, ide
 }
 
 // TestGrantOfUnknownOutcome checks that without an idempotency key the ID is returned by which the
-// session can be looked up. With a key the session may be another one, made before, so no ID is
-// returned.
+// session can be looked up. With a key the session may be one made before, so no ID is returned.
 func TestGrantOfUnknownOutcome(t *testing.T) {
 	meta := testenv.Must(sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{}))(t)
 	defer func() { testenv.Check(t, meta.Close()) }()
@@ -144,13 +143,13 @@ func TestSessionExpires(t *testing.T) {
 			got, err = s.Return(ctx, made.ID, 1, "r")
 			check(t, got, err, 9, 1)
 			clock.Advance(ledger.SessionRetention)
-			for what, err := range map[string]error{
+			for label, err := range map[string]error{
 				"get":    testenv.Error(s.Get(ctx, made.ID)),
 				"live":   s.Live(ctx, made.ID),
 				"use":    testenv.Error(s.Use(ctx, made.ID, 1, nil)),
 				"return": testenv.Error(s.Return(ctx, made.ID, 1, "s")),
 			} {
-				testenv.Is(t, err, database.ErrNotFound, "%s after its retention", what)
+				testenv.Is(t, err, database.ErrNotFound, "%s after its retention", label)
 			}
 		})
 	}
@@ -168,13 +167,13 @@ func TestOnlyPositiveCounts(t *testing.T) {
 	testenv.Must(s.Use(t.Context(), id, 3, nil))(t)
 	key := &database.Idempotency{Scope: "use", Key: "k"}
 	for _, n := range []int64{0, -1, -1 << 63} {
-		for what, err := range map[string]error{
+		for label, err := range map[string]error{
 			"used":            testenv.Error(s.Use(t.Context(), id, n, nil)),
 			"used with a key": testenv.Error(s.Use(t.Context(), id, n, key)),
 			"returned":        testenv.Error(s.Return(t.Context(), id, n, "r")),
 		} {
 			if err == nil {
-				t.Errorf("%d were %s", n, what)
+				t.Errorf("%d were %s", n, label)
 			}
 		}
 	}
@@ -182,7 +181,7 @@ func TestOnlyPositiveCounts(t *testing.T) {
 	check(t, got, err, 7, 3)
 }
 
-// TestStats counts what succeeds, and nothing else.
+// TestStats checks that only successes are counted.
 func TestStats(t *testing.T) {
 	s, _ := newService(t, session.Options{Grant: 5})
 	made := grant(t, s)

@@ -3,7 +3,7 @@ package wire
 // Code identifies an error. Codes are stable.
 type Code string
 
-// CodeRow is what holds for all responses with a code.
+// CodeRow describes all responses with a code.
 type CodeRow struct {
 	Code    Code
 	Status  int  // of the response; 0: any
@@ -23,7 +23,7 @@ const (
 	EndedChannel
 )
 
-// Retry says whether a client may send the same request again.
+// Retry is whether a client may send the same request again.
 type Retry int
 
 // The kinds of Retry.

@@ -20,18 +20,18 @@ type Problem struct {
 	ChunksetPrice      string `json:"chunksetPrice,omitempty"`
 	StoredMicropayment string `json:"storedMicropayment,omitempty"`
 
-	// With CodeUnsettledLimit: the channel's selling limit, what is unsettled, and how much of that
-	// only a renewal makes collectable.
+	// With CodeUnsettledLimit: the channel's selling limit, its unsettled amount, and how much of
+	// that only a renewal makes collectable.
 	Limit     string `json:"limit,omitempty"`
 	Unsettled string `json:"unsettled,omitempty"`
 	Expired   string `json:"expired,omitempty"`
 
-	// Of a micropayment that was refused for its gas: what is accepted.
+	// For a micropayment that was refused for its gas: the bounds.
 	MinGas      string `json:"minGas,omitempty"`
 	MinGasPrice string `json:"minGasPrice,omitempty"`
 	MaxGasPrice string `json:"maxGasPrice,omitempty"`
 
-	// The id of what a request with an unknown outcome may have created.
+	// The channel, session or upload that a request with an unknown outcome may have created.
 	ChannelID string `json:"channelId,omitempty"`
 	SessionID string `json:"sessionId,omitempty"`
 	UploadID  string `json:"uploadId,omitempty"`

@@ -1,5 +1,5 @@
-// Package wire defines what client and server share in HTTP: JSON bodies, header names and error
-// codes. It contains no logic.
+// Package wire defines the JSON bodies, header names and error codes that client and server share.
+// It contains no logic.
 //
 // A member without a value is omitted, never null; zero, false and empty lists are values and are
 // always present. Amounts of money, and the numbers of channels and payments, are decimal strings.
@@ -100,7 +100,7 @@ type CopyBlob struct {
 
 	Expires *string `json:"expires,omitempty"` // the copy's; nil: never
 
-	// ReplaceMetadata replaces the source's content type and metadata by what follows.
+	// ReplaceMetadata replaces the source's content type and metadata by the members below.
 	ReplaceMetadata    *bool   `json:"replaceMetadata,omitempty"`
 	ContentType        *string `json:"contentType,omitempty"`
 	CacheControl       *string `json:"cacheControl,omitempty"`
@@ -119,7 +119,7 @@ type CopiedBlob struct {
 	LastModified time.Time `json:"lastModified"`
 	Expires      time.Time `json:"expires,omitzero"`
 
-	// What the writer stated. A repeated move's recorded result has none of it.
+	// These are the writer's. A repeated move's recorded result has none of them.
 	ContentType        string            `json:"contentType,omitempty"`
 	CacheControl       string            `json:"cacheControl,omitempty"`
 	ContentDisposition string            `json:"contentDisposition,omitempty"`
@@ -220,7 +220,7 @@ type RenewPayment struct {
 
 // ReconcileChannel is the request that compares a channel with the chain.
 type ReconcileChannel struct {
-	Write bool `json:"write"` // record what the chain shows
+	Write bool `json:"write"` // record the reading
 }
 
 // Reconciliation is the response to ReconcileChannel.
@@ -228,7 +228,7 @@ type Reconciliation struct {
 	Channel Channel `json:"channel"` // as it was in the books
 	// Chain is as it is on the chain; absent: it does not exist there.
 	Chain *ChainChannel `json:"chain,omitempty"`
-	// After is our books after what the chain shows was recorded; absent: it was not.
+	// After is our books after the reading was recorded; absent: it was not.
 	After *Channel `json:"after,omitempty"`
 }
 
@@ -266,13 +266,13 @@ type Channel struct {
 	SellingLimit string `json:"sellingLimit"`
 	// Expired is the part of Unsettled that only a renewal makes collectable; absent: nothing.
 	Expired string `json:"expired,omitempty"`
-	// Elsewhere is what was withdrawn on the chain and is not known here; absent: nothing.
+	// Elsewhere is the amount withdrawn on the chain that is not known here; absent: 0.
 	Elsewhere      string `json:"elsewhere,omitempty"`
 	SequenceNumber string `json:"sequenceNumber"`
 	State          string `json:"state"`
 	// Stopped is why nothing is sold over it, in the state stopped.
 	Stopped string `json:"stopped,omitempty"`
-	// Refund is what was not accepted of the deposit, if the channel is closed.
+	// Refund is the deposit less the accepted amount, if the channel is closed.
 	Refund   string           `json:"refund,omitempty"`
 	Created  time.Time        `json:"created"`
 	Expires  time.Time        `json:"expires"`
@@ -298,10 +298,10 @@ type ChannelPage struct {
 	Next     string    `json:"next,omitempty"`
 }
 
-// Ledger is what our ledger has about a channel, with one page of its sales.
+// Ledger has our ledger's rows about a channel, with one page of its sales.
 type Ledger struct {
 	Channel Channel `json:"channel"` // without its sessions
-	// FoldedAmount is what the sales that are not retained sum up to.
+	// FoldedAmount is the sum of sales that are not retained.
 	FoldedAmount string       `json:"foldedAmount"`
 	Sales        []Sale       `json:"sales"` // the newest first
 	Settlements  []Settlement `json:"settlements"`
@@ -333,9 +333,10 @@ type Figures struct {
 	Garbage  GarbageFigures `json:"garbage"`
 	Sessions SessionFigures `json:"sessions"`
 	Channels ChannelFigures `json:"channels"`
-	// NotReady says, in lines, why the responding node can store nothing now; empty if it can.
+	// NotReady is the reason, in lines, why the responding node can store nothing now; empty if it
+	// can.
 	NotReady string `json:"notReady,omitempty"`
-	// Damaged is what is recorded as damaged; absent if nothing is.
+	// Damaged counts the recorded damage; absent if there is none.
 	Damaged *DamageFigures `json:"damaged,omitempty"`
 	// History is the responding node's: the last hour, the oldest first.
 	History []Interval `json:"history"`
@@ -376,7 +377,8 @@ type ChannelFigures struct {
 	Expired int64 `json:"expired"`
 }
 
-// Interval is what a node did in a few seconds. A quantile is omitted if there were no requests.
+// Interval has a node's requests and bytes in a few seconds. A quantile is omitted if there were no
+// requests.
 type Interval struct {
 	Time    time.Time `json:"time"` // its end
 	Seconds float64   `json:"seconds"`
@@ -402,7 +404,8 @@ type Info struct {
 	Payment      Payment `json:"payment"`
 	Limits       Limits  `json:"limits"`
 	Rates        Rates   `json:"rates"`
-	// Features names what an earlier server of this interface may lack, such as FeatureCopy.
+	// Features names those features that an earlier server of this interface may lack, such as
+	// FeatureCopy.
 	Features []string `json:"features"`
 }
 
@@ -442,7 +445,7 @@ type Payment struct {
 	Settlement string `json:"settlement"` // SettlementLedger or SettlementChain
 }
 
-// What becomes of accepted micropayments.
+// How accepted micropayments are settled.
 const (
 	SettlementLedger = "ledger" // they are booked in the ledger, and not collected
 	SettlementChain  = "chain"  // they are collected on the chain

@@ -1,6 +1,6 @@
-// Package keys is the contract for API keys and their groups' limits. Package database states what
-// it promises about transactions, waiting and time. Package sqlstore implements it; package
-// keystest is the conformance suite that an implementation must pass.
+// Package keys is the contract for API keys and their groups' limits. Package database has the
+// rules about transactions, waiting and time. Package sqlstore implements it; package keystest is
+// the conformance suite that an implementation must pass.
 package keys
 
 import (
@@ -20,7 +20,7 @@ type Key struct {
 	Label    string    // its creator's note; may be empty
 	Scopes   []string  // which operations it allows; the store does not interpret them
 	Accounts []string  // the accounts for which it is valid; nil: all; empty: none
-	Group    string    // the keys that share limits; as owner it is charged for what they store; not empty
+	Group    string    // the keys that share limits; as owner it is charged for their blobs; not empty
 	Limits   Limits    // the group's
 	S3Secret []byte    // sealed; the store does not interpret it; nil: the key has none
 	Created  time.Time // set by the store
@@ -67,6 +67,6 @@ type Store interface {
 	// KeysVersion returns a number that changes with every CreateKey, UpdateKey, SetGroupLimits and
 	// RevokeKey that has an effect, through any handle and in any process. If KeysVersion returns
 	// the same number twice, keys that were read after the first call are up to date at the second,
-	// also if the database was set back between them.
+	// even if the database was set back between them.
 	KeysVersion(ctx context.Context) (int64, error)
 }

@@ -7,9 +7,9 @@ import (
 	"sluice/metastore"
 )
 
-// Limits bound what a group's keys use together, or what the callers without a key at one address
-// use together. The quotas (StoredBytes to Channels) hold for all nodes together, the other limits
-// on each node. 0 means the service's default, and Unlimited means no limit. Everything that
+// Limits bound the service's use by a group's keys together, or by the callers without a key at one
+// address together. The quotas (StoredBytes to Channels) hold for all nodes together, the other
+// limits on each node. 0 means the service's default, and Unlimited means no limit. Everything that
 // handles all limits iterates over LimitKinds.
 type Limits struct {
 	RequestsPerSecond  int64
@@ -17,7 +17,7 @@ type Limits struct {
 	BytesOutPerSecond  int64 // bytes of response bodies
 	ConcurrentRequests int64
 	StoredBytes        int64 // in blobs and in open uploads' parts; see metastore.Used.Stored
-	OccupiedBytes      int64 // the same, and what is retained after its end; see metastore.Used.Occupied and Resolve
+	OccupiedBytes      int64 // the same, and retained bytes; see metastore.Used.Occupied and Resolve
 	StoredObjects      int64 // blobs and open uploads' parts
 	OpenUploads        int64
 	Channels           int64 // ever opened
@@ -39,7 +39,7 @@ var LimitKinds = [...]LimitKind{
 	{Name: "stored bytes", Help: "stored bytes, counting the parts of open uploads and, for each object, its name and 1 KiB,", Bytes: true,
 		Of:   func(l *Limits) *int64 { return &l.StoredBytes },
 		Used: metastore.Used.Stored},
-	{Name: "occupied bytes", Help: "stored bytes and, in addition, bytes of what is retained for a time: deleted and replaced contents, the outcomes of uploads and recorded requests (default: 4 times the stored bytes),", Bytes: true,
+	{Name: "occupied bytes", Help: "stored bytes and, in addition, bytes that are retained for a time: of deleted and replaced contents, outcomes of uploads and recorded requests (default: 4 times the stored bytes),", Bytes: true,
 		Of:   func(l *Limits) *int64 { return &l.OccupiedBytes },
 		Used: metastore.Used.Occupied},
 	{Name: "stored objects", Help: "stored blobs and parts of open uploads",
@@ -57,7 +57,7 @@ var LimitKinds = [...]LimitKind{
 type LimitKind struct {
 	// Name is the name in words of lower case. Flag, Member and Column make their names from it.
 	Name string
-	// Help says what is limited, for the help text "Maximum ... for the keys of a group."
+	// Help names the limited things, for the help text "Maximum ... for the keys of a group."
 	Help string
 	// Bytes reports whether it is a number of bytes.
 	Bytes bool
@@ -82,7 +82,7 @@ func (k LimitKind) Member() string {
 	return strings.Join(words, "")
 }
 
-// Quota reports whether the limit is a quota: it bounds what is stored.
+// Quota reports whether the limit is a quota: it bounds stored things.
 func (k LimitKind) Quota() bool { return k.Used != nil }
 
 // occupiedShare is the default of OccupiedBytes, as a multiple of StoredBytes.
@@ -90,8 +90,7 @@ const occupiedShare = 4
 
 // Resolve returns the limits in force: l, with defaults' limit wherever l's is 0. But first, if l
 // or defaults has StoredBytes and no OccupiedBytes, its OccupiedBytes becomes four times its
-// StoredBytes, or Unlimited if those are: whoever bounds what is stored also bounds what deletions
-// leave.
+// StoredBytes, or Unlimited if those are: a quota on stored bytes implies one on garbage.
 //
 // For example, with StoredBytes 10 in l and OccupiedBytes 5 in defaults, 40 bytes may be occupied.
 func (l Limits) Resolve(defaults Limits) Limits {

@@ -21,19 +21,19 @@ var (
 	ErrDamaged = errors.New("it was changed, or belongs to another key")
 )
 
-// format is a sealed secret's first byte. What follows is the master key's mark, the nonce, and
-// what AES-256-GCM (NIST SP 800-38D) returns.
+// format is a sealed secret's first byte. The master key's mark, the nonce, and AES-256-GCM's
+// result (NIST SP 800-38D) follow it.
 const format = 1
 
-// markSize is the size of a master key's mark, which says what opens a secret.
+// markSize is the size of a master key's mark, which identifies the key that opens a secret.
 const markSize = 4
 
 // mostKeys bounds how many master keys a box has.
 const mostKeys = 16
 
-// Box seals secrets with its first master key, and opens what any of them has sealed. It may be
-// used concurrently. At most 2^32 secrets may be sealed with one master key, because its nonces are
-// random.
+// Box seals secrets with its first master key, and opens secrets that any of them has sealed. It
+// may be used concurrently. At most 2^32 secrets may be sealed with one master key, because its
+// nonces are random.
 type Box struct{ masters []master }
 
 type master struct {
@@ -107,7 +107,7 @@ func (b *Box) Current(sealed []byte) bool {
 	return err == nil && m == &b.masters[0]
 }
 
-// Marks returns what identifies the master keys, in their order, and tells nothing of them.
+// Marks returns the master keys' marks, in the keys' order. A mark reveals nothing about its key.
 func (b *Box) Marks() string {
 	var marks []string
 	for _, m := range b.masters {
@@ -129,7 +129,7 @@ func (b *Box) masterOf(sealed []byte) (*master, error) {
 	return nil, ErrUnknownMaster
 }
 
-// bound returns what a secret is bound to: its form and its owner.
+// bound returns the additional data for encrypting a secret: its form and its owner.
 func bound(head []byte, owner string) []byte {
 	return append(append([]byte("sluice: S3 secret\n"), head...), owner...)
 }

@@ -24,7 +24,7 @@ func TestSecretsAreSealed(t *testing.T) {
 	if bytes.Contains(one, []byte("secret")) || bytes.Equal(one, two) {
 		t.Errorf("sealed twice: %q and %q", one, two)
 	}
-	testenv.Equal(t, testenv.Must(b.Open("owner", one))(t), "the secret", "what was sealed")
+	testenv.Equal(t, testenv.Must(b.Open("owner", one))(t), "the secret", "the opened secret")
 	testenv.Equal(t, testenv.Must(b.Open("owner", b.Seal("owner", "")))(t), "", "nothing, sealed")
 	_, err := b.Open("another", one)
 	testenv.Is(t, err, sealed.ErrDamaged, "another owner's secret")
@@ -43,7 +43,7 @@ func TestSecretsAreSealed(t *testing.T) {
 func TestMasterKeysAreRotated(t *testing.T) {
 	old := box(t, first).Seal("owner", "x")
 	rotated := box(t, second, "", first)
-	testenv.Equal(t, testenv.Must(rotated.Open("owner", old))(t), "x", "what the old key has sealed")
+	testenv.Equal(t, testenv.Must(rotated.Open("owner", old))(t), "x", "the secret that the old key has sealed")
 	testenv.Equal(t, rotated.Current(old), false, "the old key seals")
 	fresh := rotated.Seal("owner", "x")
 	testenv.Equal(t, rotated.Current(fresh), true, "the new key seals")
@@ -61,7 +61,7 @@ func TestFilesThatHaveNoKeys(t *testing.T) {
 	}
 }
 
-// FuzzOpen opens damaged secrets, and secrets of others: it never returns one.
+// FuzzOpen opens damaged secrets, and other owners' secrets: it never returns one.
 func FuzzOpen(f *testing.F) {
 	b := box(f, first)
 	right := b.Seal("owner", "x")

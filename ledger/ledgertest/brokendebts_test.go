@@ -12,13 +12,13 @@ import (
 	"sluice/ledger"
 )
 
-// TestBrokenDebtsAreCaught breaks what becomes of payments that expire, fail, or are collected by
-// others.
+// TestBrokenDebtsAreCaught breaks the handling of payments that expire, fail, or are collected by
+// third parties.
 func TestBrokenDebtsAreCaught(t *testing.T) {
 	nothing := func(ledger.Channel, time.Time, *ledger.Reading) {}
 	catch(t, []dbtest.Mutant{
-		{Name: "renews what has not expired", Break: renewal(func(p *ledger.Offer) { p.Ahead += time.Minute }, ""), Caught: []string{"payments/renew", "submissions/renew"}},
-		{Name: "does not ask the ledger what has expired", Break: renewal(func(p *ledger.Offer) { p.Ahead = 0 }, ""), Caught: []string{"submissions/renew"}},
+		{Name: "renews a payment that has not expired", Break: renewal(func(p *ledger.Offer) { p.Ahead += time.Minute }, ""), Caught: []string{"payments/renew", "submissions/renew"}},
+		{Name: "does not ask the ledger for expired payments", Break: renewal(func(p *ledger.Offer) { p.Ahead = 0 }, ""), Caught: []string{"submissions/renew"}},
 		{Name: "forgets a renewal", Break: renewal(nil, `DELETE FROM settlements WHERE channel = $1`), Caught: []string{"payments/renew", "submissions/renew"}},
 		{Name: "sells for a renewal", Break: renewal(nil, `UPDATE channels SET credit = credit + accepted WHERE id = $1`), Caught: []string{"payments/renew"}},
 		{Name: "sells after a renewal", Break: renewal(nil, `UPDATE channels SET stopped = NULL WHERE id = $1`), Caught: []string{"submissions/renew"}},
@@ -47,17 +47,17 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 		{Name: "takes a new channel for the old one", Break: reading(func(before ledger.Channel, _ time.Time, r *ledger.Reading) {
 			r.Created, r.Withdrawn = before.ChainCreated, max(r.Withdrawn, before.Withdrawn)
 		}, ""), Caught: []string{"channels/again", "model/submissions"}},
-		{Name: "believes what a new channel shows about the old one", Break: outcome(func(o *ledger.Outcome) { o.Withdrawn = 0 }), Caught: []string{"channels/again"}},
+		{Name: "takes a new channel's withdrawals for the old one's", Break: outcome(func(o *ledger.Outcome) { o.Withdrawn = 0 }), Caught: []string{"channels/again"}},
 		{Name: "extends no expired channel", Break: reading(func(before ledger.Channel, now time.Time, r *ledger.Reading) {
 			if before.State(now) == ledger.ChannelExpired {
 				r.ChainTime = time.Time{}
 			}
 		}, ""), Caught: []string{"channels/extended"}},
-		{Name: "counts as credit what others have withdrawn", Break: reading(nothing, `UPDATE channels SET credit = credit + settled - accepted
+		{Name: "counts third parties' withdrawals as credit", Break: reading(nothing, `UPDATE channels SET credit = credit + settled - accepted
 			WHERE id = $1 AND settled > accepted`), Caught: []string{"channels/elsewhere", "channels/restored"}},
-		{Name: "counts as collected what others have withdrawn", Break: reading(nothing, `UPDATE channels SET collected = collected + elsewhere, elsewhere = 0 WHERE id = $1`),
+		{Name: "counts third parties' withdrawals as collected", Break: reading(nothing, `UPDATE channels SET collected = collected + elsewhere, elsewhere = 0 WHERE id = $1`),
 			Caught: []string{"channels/elsewhere", "payments/selling-limit", "model/submissions"}},
-		{Name: "settles nothing that others have withdrawn", Break: reading(nothing, `UPDATE channels SET settled = collected, elsewhere = 0 WHERE id = $1`),
+		{Name: "does not settle third parties' withdrawals", Break: reading(nothing, `UPDATE channels SET settled = collected, elsewhere = 0 WHERE id = $1`),
 			Caught: []string{"channels/elsewhere", "channels/restored"}},
 		{Name: "settles before it knows who has withdrawn", Break: reading(nothing, `UPDATE channels SET settled = withdrawn, elsewhere = withdrawn - collected WHERE id = $1 AND submitted > 0`),
 			Caught: []string{"channels/in-flight", "model/submissions"}},
@@ -70,15 +70,15 @@ func TestBrokenDebtsAreCaught(t *testing.T) {
 		}), Caught: []string{"payments/selling-limit"}},
 		{Name: "takes all forms for one", Break: payment(func(p *ledger.Offer) { p.Form = "f" }), Caught: []string{"payments/selling-limit"}},
 		{Name: "takes each form for simulated", Break: payment(func(p *ledger.Offer) { p.Simulated = true }), Caught: []string{"payments/selling-limit", "model/submissions"}},
-		{Name: "forgets the form of what it collects", Break: dbtest.Broken[forgetsForm], Caught: []string{"submissions/form", "model/submissions"}},
+		{Name: "forgets the form of payments that it collects", Break: dbtest.Broken[forgetsForm], Caught: []string{"submissions/form", "model/submissions"}},
 		{Name: "collects at the end of a long life", Break: payment(func(p *ledger.Offer) { p.SettleWithin = 0 }), Caught: []string{"submissions/within"}},
-		{Name: "does not stop what is strange", Break: outcome(func(o *ledger.Outcome) { o.Stop = "" }), Caught: []string{"submissions/stop"}},
-		{Name: "sells what a fullnode refuses", Break: dbtest.Broken[neverStops], Caught: []string{"submissions/stop-selling"}},
-		{Name: "stops what has ended", Break: dbtest.Broken[stopsLate], Caught: []string{"submissions/stop-selling", "submissions/racing-stops"}},
-		{Name: "sells for a deposit what is owed", Break: dbtest.Broken[sellsForADeposit], Caught: []string{"submissions/grown-deposit"}},
+		{Name: "does not stop a strange channel", Break: outcome(func(o *ledger.Outcome) { o.Stop = "" }), Caught: []string{"submissions/stop"}},
+		{Name: "sells for payments that a fullnode refuses", Break: dbtest.Broken[neverStops], Caught: []string{"submissions/stop-selling"}},
+		{Name: "stops for a submission that has ended", Break: dbtest.Broken[stopsLate], Caught: []string{"submissions/stop-selling", "submissions/racing-stops"}},
+		{Name: "sells after a deposit despite a debt", Break: dbtest.Broken[sellsForADeposit], Caught: []string{"submissions/grown-deposit"}},
 		{Name: "postpones nothing", Break: postponement(``), Caught: []string{"submissions/postpone"}},
 		{Name: "postpones a newer payment", Break: postponement(`UPDATE settlements SET due = $1 WHERE channel = $2 AND due IS NOT NULL`), Caught: []string{"submissions/postpone"}},
-		{Name: "makes due what never is", Break: postponement(`UPDATE settlements SET due = $1 WHERE channel = $2 AND sequence = $3`), Caught: []string{"submissions/postpone"}},
+		{Name: "makes a settlement due that never is", Break: postponement(`UPDATE settlements SET due = $1 WHERE channel = $2 AND sequence = $3`), Caught: []string{"submissions/postpone"}},
 	})
 }
 

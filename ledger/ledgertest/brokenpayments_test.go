@@ -23,13 +23,13 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 		{Name: "forgets the settlement", Schema: dbtest.On(`AFTER INSERT ON settlements`, `DELETE FROM settlements`), Caught: []string{"settlements/list", "payments/read"}},
 		{Name: "returns a charge twice", Schema: dbtest.On(`AFTER UPDATE OF charges ON session_terms WHEN COALESCE(length(NEW.charges), 0) < length(OLD.charges)`, `UPDATE session_terms SET charges = OLD.charges WHERE id = NEW.id`), Caught: []string{"sessions/charge", "sessions/racing-charge-returns"}},
 		{Name: "returns a charge that was not made", Break: dbtest.Broken[returnsAnyCharge], Caught: []string{"sessions/charge"}},
-		{Name: "forgets the charges of others", Break: dbtest.Broken[forgetsCharges], Caught: []string{"sessions/charge"}},
+		{Name: "forgets other sessions' charges", Break: dbtest.Broken[forgetsCharges], Caught: []string{"sessions/charge"}},
 		{Name: "returns a read twice", Schema: dbtest.On(`AFTER UPDATE OF charge ON sales WHEN NEW.charge IS NULL`, `UPDATE sales SET charge = OLD.charge WHERE id = NEW.id`), Caught: []string{"payments/return-read"}},
 		{Name: "books half of a list", Break: dbtest.Broken[booksHalf], Caught: []string{"settlements/pay-out", "settlements/racing-pay-outs"}},
-		{Name: "books what it can", Break: dbtest.Broken[booksEach], Caught: []string{"settlements/pay-out"}},
+		{Name: "books a part of a batch", Break: dbtest.Broken[booksEach], Caught: []string{"settlements/pay-out"}},
 		{Name: "books and forgets the newer", Schema: dbtest.On(`AFTER INSERT ON ledger`, `DELETE FROM settlements WHERE channel = NEW.channel`), Caught: []string{"settlements/pay-out", "settlements/pay-out-one"}},
-		{Name: "lowers what is settled", Break: dbtest.Broken[lowersSettled], Caught: []string{"settlements/pay-out-one", "settlements/any-order"}},
-		{Name: "forgets what was booked", Schema: dbtest.On(`AFTER INSERT ON ledger`, `DELETE FROM ledger`), Caught: []string{"settlements/any-order"}},
+		{Name: "lowers the settled amount", Break: dbtest.Broken[lowersSettled], Caught: []string{"settlements/pay-out-one", "settlements/any-order"}},
+		{Name: "forgets bookings", Schema: dbtest.On(`AFTER INSERT ON ledger`, `DELETE FROM ledger`), Caught: []string{"settlements/any-order"}},
 		{Name: "books again", Schema: dbtest.On(`BEFORE INSERT ON ledger`, `UPDATE ledger SET at = at + 1`), Caught: []string{"settlements/any-order"}},
 		{Name: "books over any channel", Break: dbtest.Broken[booksAny], Caught: []string{"settlements/pay-out-one", "settlements/pay-out"}},
 		{Name: "books over open channels", Break: dbtest.Broken[booksOpen], Caught: []string{"settlements/pay-out-one"}},
@@ -38,7 +38,7 @@ func TestBrokenPaymentsAreCaught(t *testing.T) {
 	})
 }
 
-// unsettled returns stores that change what they report as unsettled.
+// unsettled returns stores that report wrong unsettled amounts.
 func unsettled(change func(*ledger.Unsettled)) func(dbtest.Correct) dbtest.Handle {
 	return func(c dbtest.Correct) dbtest.Handle { return countsBadly{c, change} }
 }
@@ -134,7 +134,7 @@ func (s chargesLess) UseSession(ctx context.Context, id string, n int64, idem *d
 	return s.Correct.UseSession(ctx, id, max(n-1, min(n, 1)), idem)
 }
 
-// sellsBeyond sells what the deposit does not cover.
+// sellsBeyond sells more than the deposit covers.
 type sellsBeyond struct{ dbtest.Correct }
 
 func (s sellsBeyond) PayRead(ctx context.Context, r ledger.ReadPurchase) (ledger.Channel, error) {
@@ -256,7 +256,7 @@ func TestBrokenAmountsAreCaught(t *testing.T) {
 		return func(c dbtest.Correct) dbtest.Handle { return miscounts{c, change} }
 	}
 	catch(t, []dbtest.Mutant{
-		{Name: "takes what was settled for accepted", Break: breaks(func(c *database.Census) {
+		{Name: "takes the settled amount for accepted", Break: breaks(func(c *database.Census) {
 			c.Channels.Accepted = c.Channels.Settled
 		}), Caught: []string{"census/amounts"}},
 		{Name: "overflows", Break: breaks(func(c *database.Census) {

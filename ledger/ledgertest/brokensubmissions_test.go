@@ -14,12 +14,12 @@ import (
 
 func TestBrokenSubmissionsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
-		{Name: "forgets what it submits", Schema: dbtest.On(`AFTER INSERT ON submissions`, `DELETE FROM submissions`), Caught: []string{"submissions/outcomes", "submissions/many"}},
+		{Name: "forgets submissions", Schema: dbtest.On(`AFTER INSERT ON submissions`, `DELETE FROM submissions`), Caught: []string{"submissions/outcomes", "submissions/many"}},
 		{Name: "submits twice", Break: dbtest.Broken[submitsTwice], Caught: []string{"submissions/outcomes", "submissions/racing"}},
-		{Name: "postpones what is due", Break: dbtest.Broken[postpones], Caught: []string{"submissions/due"}},
+		{Name: "postpones due settlements", Break: dbtest.Broken[postpones], Caught: []string{"submissions/due"}},
 		{Name: "submits each payment", Schema: dbtest.On(`AFTER INSERT ON settlements WHEN NEW.due IS NOT NULL`, `UPDATE settlements SET due = 0 WHERE channel = NEW.channel`), Caught: []string{"submissions/due", "submissions/settle-at"}},
-		{Name: "offers only what has not expired", Break: dbtest.Broken[offersUnexpired], Caught: []string{"submissions/due"}},
-		{Name: "settles what has failed", Break: dbtest.Broken[settlesFailed], Caught: []string{"submissions/outcomes", "model/submissions"}},
+		{Name: "offers only settlements that have not expired", Break: dbtest.Broken[offersUnexpired], Caught: []string{"submissions/due"}},
+		{Name: "settles failed submissions", Break: dbtest.Broken[settlesFailed], Caught: []string{"submissions/outcomes", "model/submissions"}},
 		{Name: "sells after a failure", Schema: dbtest.On(`AFTER UPDATE OF stopped ON channels`, `UPDATE channels SET stopped = NULL WHERE id = NEW.id`), Caught: []string{"submissions/newer", "model/submissions"}},
 		{Name: "loses the newer payment", Schema: dbtest.On(`AFTER UPDATE OF state ON submissions`, `DELETE FROM settlements WHERE channel = NEW.channel`), Caught: []string{"submissions/newer", "model/submissions"}},
 		{Name: "changes an outcome", Break: dbtest.Broken[changesOutcome], Caught: []string{"submissions/outcomes", "model/submissions"}},
@@ -29,15 +29,15 @@ func TestBrokenSubmissionsAreCaught(t *testing.T) {
 				r.ChainTime = before.ChainTime
 			}
 		}, ""), Caught: []string{"channels/readings", "model/submissions"}},
-		{Name: "forgets what was withdrawn", Schema: dbtest.On(`AFTER INSERT ON channels`, `UPDATE channels SET withdrawn = 0 WHERE id = NEW.id`), Caught: []string{"channels/on-chain", "model/submissions"}},
-		{Name: "forgets what was withdrawn before the end", Break: outcome(func(o *ledger.Outcome) {
+		{Name: "forgets the withdrawn amount", Schema: dbtest.On(`AFTER INSERT ON channels`, `UPDATE channels SET withdrawn = 0 WHERE id = NEW.id`), Caught: []string{"channels/on-chain", "model/submissions"}},
+		{Name: "forgets the amount withdrawn before the end", Break: outcome(func(o *ledger.Outcome) {
 			if o.Reading.Gone {
 				o.Reading.Withdrawn, o.Withdrawn = 0, 0
 			}
 		}), Caught: []string{"submissions/gone"}},
 		{Name: "counts nothing as failed", Break: unsettled(func(u *ledger.Unsettled) { u.Failed = ledger.UnsettledSum{} }), Caught: []string{"submissions/unsettled"}},
 		{Name: "reports nothing as overdue", Break: unsettled(func(u *ledger.Unsettled) { u.Overdue = 0 }), Caught: []string{"submissions/overdue"}},
-		{Name: "reports as overdue what is not due", Break: unsettled(func(u *ledger.Unsettled) {
+		{Name: "reports settlements as overdue that are not due", Break: unsettled(func(u *ledger.Unsettled) {
 			if u.Waiting.Channels > 0 {
 				u.Overdue = max(u.Overdue, time.Second)
 			}

@@ -8,7 +8,7 @@ import (
 	"sluice/database/dbtest"
 )
 
-// censusAmounts adds up what was deposited, accepted and settled, beyond what an int64 holds.
+// censusAmounts adds up deposited, accepted and settled amounts beyond int64's range.
 func censusAmounts(p *probe) {
 	c := p.Channel("one", "s", 100)
 	p.buys(c, 1, 35, 10, "session") // 3 chunksets, and 5 of credit

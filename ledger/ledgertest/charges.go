@@ -84,7 +84,7 @@ func racingChargeReturns(p *probe) {
 	p.Must(got.Left == 98, "%d left, want 98: the charge was returned once, and two uses", got.Left)
 }
 
-// returnRead returns what was sold to reads, as if it were not known whether the sale was made.
+// returnRead returns reads' chunksets, as if it were not known whether the sale was made.
 func returnRead(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	c := p.Channel("channel", "s", 1000)

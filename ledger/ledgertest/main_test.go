@@ -14,7 +14,7 @@ import (
 )
 
 // TestMain lets rapid play enough histories to detect a broken store, and prevents it from
-// shortening and storing them: stored ones would be played on the others.
+// shortening and storing them: stored ones would be played on every other store.
 func TestMain(m *testing.M) {
 	if err := errors.Join(flag.Set("rapid.checks", "1000"), flag.Set("rapid.nofailfile", "true"), flag.Set("rapid.shrinktime", "1ms")); err != nil {
 		panic(err)

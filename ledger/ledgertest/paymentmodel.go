@@ -53,7 +53,7 @@ type bank struct {
 	last       map[string]ledger.Offer // by channel
 }
 
-// boughtOnce is what a purchase with an idempotency key returned.
+// boughtOnce is a purchase's result with an idempotency key.
 type boughtOnce struct {
 	session ledger.Session
 	at      time.Time
@@ -126,7 +126,7 @@ func (b *bank) Open() {
 	b.p.Agree("open", got, c, err, wantErr)
 }
 
-// payNew draws a payment near to what would be accepted.
+// payNew draws a payment near to acceptable ones.
 func (b *bank) payNew(verb string) {
 	sender, number := b.oneOf("sender", "s", "s", "t"), b.number("number", 0, 1)
 	c := b.channels[pick(b, "channel", b.channels)]
@@ -178,7 +178,7 @@ func (b *bank) live(c ledger.Channel) error {
 	return nil
 }
 
-// examine returns what a payment leaves to be spent.
+// examine returns the amount that a payment leaves to be spent.
 func (b *bank) examine(pay ledger.Offer) (ledger.Channel, int64, error) {
 	c, err := b.find(pay.Sender, pay.PaymentChannelID)
 	if err != nil {
@@ -410,8 +410,8 @@ func (b *bank) settle() {
 	b.p.OK(b.store.Book(b.p.Ctx, []ledger.Settlement{s}), "settle")
 }
 
-// expired returns what can be booked only after a renewal, or by a service that books what has
-// expired.
+// expired returns the amount that can be booked only after a renewal, or by a service that books
+// expired settlements.
 func (b *bank) expired(c ledger.Channel) int64 {
 	if s, ok := b.pending[c.ID]; ok && b.now().Before(s.Expires) {
 		return 0

@@ -290,10 +290,10 @@ func paymentUnsettled(p *probe) {
 	read(2, 10)
 	p.refusedPayment("channel", limited(3, 11), ledger.ErrUnsettledLimit, "above the limit by one")
 	p.OK(p.book("channel", 1, 4), "book")
-	p.refusedPayment("channel", limited(3, 15), ledger.ErrUnsettledLimit, "above what was settled by one too many")
+	p.refusedPayment("channel", limited(3, 15), ledger.ErrUnsettledLimit, "above the settled amount by one too many")
 	read(3, 14)
 	p.OK(p.book("channel", 3, 14), "book")
-	p.refusedPayment("channel", limited(4, 25), ledger.ErrUnsettledLimit, "above what was settled by one too many")
+	p.refusedPayment("channel", limited(4, 25), ledger.ErrUnsettledLimit, "above the settled amount by one too many")
 	read(4, 24)
 	p.Audited()
 }
@@ -327,7 +327,7 @@ func paymentInvalid(p *probe) {
 	c := p.Channel("channel", "s", 100)
 	p.buys(c, 1, 10, 1, "session")
 	dbtest.Value(p.Store.UseSession(p.Ctx, "session", 5, nil))
-	for what, fn := range map[string]func() error{
+	for label, fn := range map[string]func() error{
 		"price 0": func() error { return dbtest.Error(p.Store.Buy(p.Ctx, p.purchase(p.pay(c, 2, 20), 0, "s"), nil)) },
 		"read at price 0": func() error {
 			return dbtest.Error(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: p.pay(c, 2, 20), Price: 0, Count: 1}))
@@ -365,7 +365,7 @@ func paymentInvalid(p *probe) {
 		"credit of -1":          func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", -1, 1, "r"); return err },
 		"credit at price -1":    func() error { _, err := p.Store.ReturnCredit(p.Ctx, "channel", 1, -1, "r"); return err },
 	} {
-		p.refused("channel", dbtest.ErrAny, what, fn)
+		p.refused("channel", dbtest.ErrAny, label, fn)
 	}
 }
 
@@ -384,7 +384,7 @@ func paymentReturn(p *probe) {
 	p.Reopen()
 	back(2, 10, "r", 30)
 	back(1, 10, "q", 40)
-	p.Must(p.getChannel("channel").Accepted == 50, "a return changed what was accepted")
+	p.Must(p.getChannel("channel").Accepted == 50, "a return changed the accepted amount")
 	p.refused("channel", dbtest.ErrAny, "more than was sold", func() error {
 		return dbtest.Error(p.Store.ReturnCredit(p.Ctx, "channel", 2, 10, "s"))
 	})

@@ -92,30 +92,30 @@ func (p *probe) books(channel string) books {
 }
 
 // refused ends the check unless fn returns want and changes nothing.
-func (p *probe) refused(channel string, want error, what string, fn func() error) {
+func (p *probe) refused(channel string, want error, label string, fn func() error) {
 	before := p.books(channel)
 	err := fn()
-	p.Must(dbtest.Matches(err, want), "%s: got error %v, want %v", what, err, want)
-	p.Equal(p.books(channel), before, "after a refusal (%s)", what)
+	p.Must(dbtest.Matches(err, want), "%s: got error %v, want %v", label, err, want)
+	p.Equal(p.books(channel), before, "after a refusal (%s)", label)
 	p.Audited()
 }
 
 // refusedPurchase checks that a purchase is refused and has no effect.
-func (p *probe) refusedPurchase(channel string, want error, what string, buy ledger.Purchase) {
-	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, nil)) })
+func (p *probe) refusedPurchase(channel string, want error, label string, buy ledger.Purchase) {
+	p.refused(channel, want, label, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, nil)) })
 }
 
 // refusedRead checks that a payment for chunksets of a read is refused and has no effect.
-func (p *probe) refusedRead(channel string, want error, what string, pay ledger.Offer, price, count int64) {
+func (p *probe) refusedRead(channel string, want error, label string, pay ledger.Offer, price, count int64) {
 	read := ledger.ReadPurchase{Offer: pay, Price: price, Count: count}
-	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.PayRead(p.Ctx, read)) })
+	p.refused(channel, want, label, func() error { return dbtest.Error(p.Store.PayRead(p.Ctx, read)) })
 }
 
 // refusedPayment checks that the payment is refused by every method that accepts payments.
-func (p *probe) refusedPayment(channel string, pay ledger.Offer, want error, what string) {
-	buy := p.purchase(pay, 1, "refused "+what)
-	p.refusedPurchase(channel, want, what, buy)
-	p.Is(dbtest.Error(p.Store.Session(p.Ctx, buy.Session.ID)), database.ErrNotFound, "session of a refused purchase (%s)", what)
-	p.refused(channel, want, what, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, dbtest.Idem("refused", what))) })
-	p.refusedRead(channel, want, what, pay, 1, 1)
+func (p *probe) refusedPayment(channel string, pay ledger.Offer, want error, label string) {
+	buy := p.purchase(pay, 1, "refused "+label)
+	p.refusedPurchase(channel, want, label, buy)
+	p.Is(dbtest.Error(p.Store.Session(p.Ctx, buy.Session.ID)), database.ErrNotFound, "session of a refused purchase (%s)", label)
+	p.refused(channel, want, label, func() error { return dbtest.Error(p.Store.Buy(p.Ctx, buy, dbtest.Idem("refused", label))) })
+	p.refusedRead(channel, want, label, pay, 1, 1)
 }

@@ -20,7 +20,7 @@ var readingChecks = []dbtest.Check{
 	check("channels/corrected", channelCorrected),
 }
 
-// shows records a reading after a second: what was recorded last, with a change.
+// shows records a reading after a second: the last recorded one, with a change.
 func (p *probe) shows(id string, change func(*ledger.Reading)) ledger.Channel {
 	p.Clock.Advance(time.Second)
 	r := p.reading(p.getChannel(id))
@@ -129,7 +129,7 @@ func channelAgain(p *probe) {
 	}
 	p.shows("c", func(r *ledger.Reading) { again(r); r.Withdrawn = 200 })
 	got := p.recorded("c")
-	p.Must(got.Settled == 60 && got.Accepted == 60 && got.Stopped != "", "what was withdrawn of the other channel counts: %+v", got)
+	p.Must(got.Settled == 60 && got.Accepted == 60 && got.Stopped != "", "the other channel's withdrawals count: %+v", got)
 
 	// A channel that an earlier version stored: when it was created is not known.
 	dbtest.Value(p.Store.OpenChannel(p.Ctx, ledger.Channel{
@@ -154,10 +154,10 @@ func channelExtended(p *probe) {
 	p.reads(c, 2, 20, 1, 1)
 }
 
-// elsewhere ends the check unless others have withdrawn this much of these channels.
+// elsewhere ends the check unless third parties have withdrawn this much from this many channels.
 func (p *probe) elsewhere(channels, amount int64) {
 	u := dbtest.Value(p.Store.Unsettled(p.Ctx))
-	p.Equal(u.Elsewhere, ledger.UnsettledSum{Channels: channels, Amount: amount}, "what was withdrawn elsewhere")
+	p.Equal(u.Elsewhere, ledger.UnsettledSum{Channels: channels, Amount: amount}, "the amount withdrawn elsewhere")
 }
 
 // channelElsewhere withdraws without a submission.
@@ -168,11 +168,11 @@ func channelElsewhere(p *probe) {
 	p.elsewhere(0, 0)
 	got := p.shows("c", withdrawn(20, 2))
 	p.Must(got.Settled == 20 && got.Elsewhere == 20 && got.Collected == 0 && got.Accepted == 30 && got.Stopped == "" && got.Credit == 10, "a part was withdrawn: %+v", got)
-	p.Must(len(p.pendingOf("c")) == 1, "what is left is not pending")
+	p.Must(len(p.pendingOf("c")) == 1, "the rest is not pending")
 	got = p.shows("c", withdrawn(30, 3))
 	p.Must(got.Settled == 30 && got.Elsewhere == 30 && got.Sequence == 1 && len(got.Proof) > 0, "all was withdrawn: %+v", got)
-	p.Must(len(p.pendingOf("c")) == 0, "what was withdrawn is pending")
-	p.Equal(p.getChannel("c").Expired, int64(0), "what has expired")
+	p.Must(len(p.pendingOf("c")) == 0, "the withdrawn amount is pending")
+	p.Equal(p.getChannel("c").Expired, int64(0), "the expired amount")
 	got = p.shows("c", withdrawn(45, 7))
 	p.Must(got.Settled == 45 && got.Accepted == 30 && got.Elsewhere == 45 && got.Sequence == 1 && len(got.Proof) > 0 && got.Credit == 10 && got.Stopped == "",
 		"more was withdrawn than accepted: %+v", got)
@@ -180,7 +180,7 @@ func channelElsewhere(p *probe) {
 	stale := &ledger.StaleError{Stored: got.Proof}
 	p.refusedPayment("c", p.pay(c, 6, 50), stale, "with a sequence number that the chain refuses")
 	p.refusedPayment("c", p.pay(c, 7, 45), stale, "with an amount that was withdrawn")
-	p.Must(p.reads(c, 7, 50, 1, 15).Credit == 0, "what can be spent is not the payment and the credit")
+	p.Must(p.reads(c, 7, 50, 1, 15).Credit == 0, "the amount to be spent is not the payment and the credit")
 	p.Audited()
 	p.Purge()
 	p.Clock.Advance(ledger.SaleRetention)
@@ -194,7 +194,7 @@ func channelElsewhere(p *probe) {
 	p.Must(p.getChannel("b").Expired == 10, "%d have expired, want 10", p.getChannel("b").Expired)
 	p.Must(p.shows("b", withdrawn(9, 2)).Stopped != "", "it sells before the money is there")
 	got = p.shows("b", withdrawn(10, 2))
-	p.Must(got.Stopped == "" && got.Settled == 10 && got.Elsewhere == 10, "others have withdrawn what had expired: %+v", got)
+	p.Must(got.Stopped == "" && got.Settled == 10 && got.Elsewhere == 10, "third parties have withdrawn the expired amount: %+v", got)
 	p.Must(p.getChannel("b").Expired == 0, "%d have expired, want none", p.getChannel("b").Expired)
 	p.reads(b, 2, 20, 1, 1)
 	p.elsewhere(2, 55)
@@ -206,7 +206,7 @@ func channelElsewhere(p *probe) {
 	p.begins(p.sends(p.onChain("d", 100), 1, 10, 1, time.Minute))
 	p.ends("d", 1, ledger.Outcome{State: ledger.Expired})
 	got = p.shows("d", func(r *ledger.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 10, 2, 90 })
-	p.Must(got.Stopped != "" && got.Settled == 10, "others have withdrawn what had expired, and the deposit has shrunk: %+v", got)
+	p.Must(got.Stopped != "" && got.Settled == 10, "third parties have withdrawn the expired amount, and the deposit has shrunk: %+v", got)
 	got = p.shows("d", withdrawn(20, 3))
 	p.Must(got.Stopped == "" && got.Settled == 20, "more was withdrawn than accepted, which the deposit covers: %+v", got)
 }
@@ -225,7 +225,7 @@ func channelRestored(p *probe) {
 	p.refusedPayment("c", pay, &ledger.UnsettledLimitError{Limit: 30, Unsettled: 30}, "above the limit")
 	got := p.shows("c", withdrawn(80, 9))
 	p.Must(got.Accepted == 30 && got.Settled == 80 && got.Credit == 2 && got.Sequence == 1, "restored: %+v", got)
-	p.Is(p.Store.BeginSubmission(p.Ctx, submission(pending[0])), database.ErrNotFound, "a submission of what was withdrawn")
+	p.Is(p.Store.BeginSubmission(p.Ctx, submission(pending[0])), database.ErrNotFound, "a submission of the withdrawn amount")
 	p.refusedRead("c", &ledger.InsufficientFundsError{Required: 8, Available: 7}, "of more than was paid since", pay, 8, 1)
 	dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 7, Count: 1}))
 	p.Audited()
@@ -269,8 +269,8 @@ func channelCorrected(p *probe) {
 	p.Must(again.Stopped != "" && again.Deposit == 0, "opened again, and corrected: it sells: %+v", again)
 }
 
-// channelInFlight reads what was withdrawn while a submission is in flight. Only its outcome shows
-// who has withdrawn it.
+// channelInFlight reads a withdrawal while a submission is in flight. Only its outcome shows who
+// has withdrawn it.
 func channelInFlight(p *probe) {
 	for i, test := range []struct {
 		state                          ledger.SubmissionState
@@ -293,7 +293,7 @@ func channelInFlight(p *probe) {
 		got := p.shows(id, withdrawn(test.seen, test.next))
 		p.Must(got.Settled == 0 && got.Submitted == 50 && got.Withdrawn == test.seen && got.Accepted == 80, "%d: in flight: %+v", i, got)
 		p.Must((len(p.pendingOf(id)) == 0) == (test.seen >= 80), "%d: in flight: pending is %+v", i, p.pendingOf(id))
-		p.Equal(p.getChannel(id).Expired, int64(0), "what has expired while it is in flight")
+		p.Equal(p.getChannel(id).Expired, int64(0), "the expired amount while it is in flight")
 		p.Reopen()
 		got = p.ends(id, 4, ledger.Outcome{State: test.state, Status: "abort", Withdrawn: test.collected})
 		p.Must(got.Settled == test.settled && got.Collected == test.collected && got.Elsewhere == test.settled-test.collected && (got.Stopped != "") == test.stops,

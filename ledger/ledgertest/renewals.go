@@ -36,8 +36,8 @@ func (p *probe) renews(pay ledger.Offer) ledger.Channel {
 }
 
 // refusedRenewal checks that a renewal is refused and has no effect.
-func (p *probe) refusedRenewal(channel string, pay ledger.Offer, want error, what string) {
-	p.refused(channel, want, "a renewal "+what, func() error { return dbtest.Error(p.Store.Renew(p.Ctx, pay)) })
+func (p *probe) refusedRenewal(channel string, pay ledger.Offer, want error, label string) {
+	p.refused(channel, want, "a renewal "+label, func() error { return dbtest.Error(p.Store.Renew(p.Ctx, pay)) })
 }
 
 // paymentRenew renews payments over a channel without a chain.
@@ -88,9 +88,9 @@ func paymentRenew(p *probe) {
 	p.renews(limited(4, 100)) // over a closed channel
 	p.Clock.Advance(paymentLife)
 	list := dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, 10))
-	p.OK(p.Store.Book(p.Ctx, list), "book what has expired")
+	p.OK(p.Store.Book(p.Ctx, list), "book an expired payment")
 	p.Must(p.getChannel("c").Settled == 100 && p.getChannel("c").Expired == 0, "booked: %+v", p.getChannel("c"))
-	p.refusedRenewal("c", limited(5, 100), ledger.ErrNothingExpired, "of what is settled")
+	p.refusedRenewal("c", limited(5, 100), ledger.ErrNothingExpired, "of a settled payment")
 
 	d := p.Channel("d", "s", 100)
 	p.reads(d, 1, 10, 1, 1)
@@ -148,10 +148,10 @@ func submissionRenew(p *probe) {
 	for id, o := range map[string]ledger.Outcome{"a": {State: ledger.Expired}, "b": {State: ledger.Failed, Status: "abort"}} {
 		c := p.onChain(id, 100)
 		s := p.sends(c, 1, 40, 1, time.Minute)
-		p.refusedRenewal(id, renewal(c, 2, 40), ledger.ErrNothingExpired, "of what is pending")
+		p.refusedRenewal(id, renewal(c, 2, 40), ledger.ErrNothingExpired, "of a pending payment")
 		p.begins(s)
 		p.Clock.Advance(time.Hour)
-		p.refusedRenewal(id, renewal(c, 2, 40), ledger.ErrNothingExpired, "of what is in flight")
+		p.refusedRenewal(id, renewal(c, 2, 40), ledger.ErrNothingExpired, "of a payment in flight")
 		p.OK(p.Store.EndSubmission(p.Ctx, id, 1, o), "end")
 		p.Must(p.getChannel(id).Expired == 40 && p.getChannel(id).Stopped != "", "at its end: %+v", p.getChannel(id))
 		p.refusedRenewal(id, renewal(c, 1, 39), &ledger.StaleError{Stored: s.Proof}, "with another amount")
@@ -166,7 +166,7 @@ func submissionRenew(p *probe) {
 		p.renews(pay) // repeated
 		got = p.ends(id, 2, p.collected(sub))
 		p.Must(got.Settled == 40 && got.Stopped == "", "collected: %+v", got)
-		p.refusedRenewal(id, renewal(c, 3, 40), ledger.ErrNothingExpired, "of what is settled")
+		p.refusedRenewal(id, renewal(c, 3, 40), ledger.ErrNothingExpired, "of a settled payment")
 		p.reads(c, 3, 50, 1, 1)
 	}
 
@@ -266,7 +266,7 @@ func paymentSellingLimit(p *probe) {
 	sells(start(1, 10, "f", true))
 	p.refusedPayment("c", start(2, 11, "f", true), limit(10, 10), "above the starting limit")
 	collects() // 10
-	p.refusedPayment("c", start(2, 31, "f", false), limit(20, 0), "above what was collected and the starting limit")
+	p.refusedPayment("c", start(2, 31, "f", false), limit(20, 0), "above the collected amount and the starting limit")
 	p.refusedPayment("c", start(2, 21, "g", false), limit(10, 0), "of another form, above the starting limit")
 	sells(start(2, 15, "g", false))
 	p.Must(p.getChannel("c").Form == "f", "a payment that was not simulated changed the form")
@@ -278,7 +278,7 @@ func paymentSellingLimit(p *probe) {
 	p.refusedPayment("c", start(5, 66, "f", false), limit(10, 35), "of the former form")
 	collects()
 	p.Must(p.getChannel("c").Collected == 65, "%+v", p.getChannel("c"))
-	p.shows("c", withdrawn(1000, 9)) // what others have withdrawn does not raise the limit
+	p.shows("c", withdrawn(1000, 9)) // third parties' withdrawals do not raise the limit
 	greatest := start(9, math.MaxInt64, "g", false)
 	greatest.StartingLimit, greatest.UnsettledLimit = math.MaxInt64-64, math.MaxInt64
 	low := greatest
@@ -316,12 +316,12 @@ func submissionForm(p *probe) {
 		after := p.ends("c", k, ledger.Outcome{State: test.state, Status: "abort", Withdrawn: sub.Amount})
 		p.Must(after.Form == test.want, "the form after outcome %d is %q, want %q", i, after.Form, test.want)
 	}
-	// What others have withdrawn before says nothing about the form.
+	// A third party's earlier withdrawal proves nothing about the form.
 	sub := p.begins(p.sends(c, 8, 80, 1, time.Minute))
 	o := p.collected(sub)
 	o.State, o.Status = ledger.Failed, "withdrawn before"
 	after := p.ends("c", 8, o)
-	p.Must(after.Form == "f" && after.Stopped == "" && after.Elsewhere == 10, "others have withdrawn: %+v", after)
+	p.Must(after.Form == "f" && after.Stopped == "" && after.Elsewhere == 10, "third parties have withdrawn: %+v", after)
 }
 
 // submissionStop stops a channel with an outcome, whatever that is.
@@ -334,7 +334,7 @@ func submissionStop(p *probe) {
 	p.refusedPayment("c", p.pay(c, 2, 20), ledger.ErrChannelStopped, "over a channel that was stopped")
 	p.Must(p.shows("c", func(*ledger.Reading) {}).Stopped == "strange", "a reading without a change made it sell")
 	other := p.onChain("other", 100)
-	p.sends(other, 1, 10, 1, time.Minute) // others go on
+	p.sends(other, 1, 10, 1, time.Minute) // other channels go on
 }
 
 // submissionStopSelling stops a channel because a fullnode refuses its submission.
@@ -361,12 +361,12 @@ func submissionStopSelling(p *probe) {
 	r := p.reading(p.getChannel("c"))
 	r.Withdrawn, r.NextSequence = 20, 3
 	got := p.ends("c", 2, ledger.Outcome{State: ledger.Expired, Reading: r})
-	p.Must(got.Stopped == "", "it does not sell although others have withdrawn what was refused: %+v", got)
+	p.Must(got.Stopped == "", "it does not sell although third parties have withdrawn the refused amount: %+v", got)
 	p.OK(p.Store.StopSelling(p.Ctx, "unknown", 1, "refused"), "stop an unknown channel")
 }
 
-// submissionGrownDeposit deposits into channels that have stopped. A deposit ends only what a
-// reading has caused: while what was submitted is owed, it must be collected first.
+// submissionGrownDeposit deposits into channels that have stopped. A deposit ends only a stop that
+// a reading has caused: a submitted amount that is owed must be collected first.
 func submissionGrownDeposit(p *probe) {
 	grows := func(id string, stopped bool) ledger.Channel {
 		got := p.shows(id, func(r *ledger.Reading) { r.Deposit += 50 })
@@ -422,14 +422,14 @@ func submissionGrownDeposit(p *probe) {
 		sells(c)
 	}
 
-	// Others have withdrawn a part of what is owed, and then all of it.
+	// Third parties have withdrawn the debt in part, and then all of it.
 	d := p.onChain("elsewhere", 100)
 	p.fails(p.sends(d, 1, 40, 1, time.Minute), ledger.Outcome{State: ledger.Expired})
 	p.Must(p.shows(d.ID, func(r *ledger.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 39, 2, 150 }).Stopped != "", "it sells before the money is there")
 	p.Must(p.shows(d.ID, func(r *ledger.Reading) { r.Withdrawn, r.NextSequence, r.Deposit = 40, 3, 200 }).Stopped == "", "it does not sell although the money is there")
 	sells(d)
 
-	// What a reading has caused, a deposit ends: nothing is owed.
+	// A deposit ends a stop that a reading has caused: nothing is owed.
 	e := p.onChain("nothing owed", 100)
 	o := p.collected(p.begins(p.sends(e, 1, 40, 1, time.Minute)))
 	o.Stop = "strange"
@@ -473,7 +473,7 @@ func submissionPostpone(p *probe) {
 	p.Reopen()
 	p.due(time.Minute - time.Microsecond)
 	p.due(time.Minute, s)
-	p.Equal(p.getChannel("c").Accepted, int64(10), "what is accepted")
+	p.Equal(p.getChannel("c").Accepted, int64(10), "the accepted amount")
 	s = p.sends(c, 2, 11, 1000, time.Hour) // a replacement does not postpone it
 	p.due(time.Minute - time.Microsecond)
 	p.due(time.Minute, s)
@@ -481,7 +481,7 @@ func submissionPostpone(p *probe) {
 	p.due(0, s)
 	local := p.Channel("ledger", "s", 100)
 	p.reads(local, 1, 1, 1, 1)
-	p.OK(p.Store.Postpone(p.Ctx, "ledger", 1, p.Clock.Now()), "postpone what is never due")
+	p.OK(p.Store.Postpone(p.Ctx, "ledger", 1, p.Clock.Now()), "postpone a settlement that is never due")
 	p.OK(p.Store.Postpone(p.Ctx, "unknown", 1, p.Clock.Now()), "postpone nothing")
 	p.due(time.Hour, s)
 	p.Audited()

@@ -37,8 +37,8 @@ func sessionUseMany(p *probe) {
 	p.Audited()
 }
 
-// sessionRacingMany has concurrent callers use several chunksets per call: what was used must equal
-// what is missing, and each refused call must report how much was left.
+// sessionRacingMany has concurrent callers use several chunksets per call: their sum must equal the
+// session's decrease, and each refused call must report how much was left.
 func sessionRacingMany(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	const callers, each, total = 24, 8, 331

@@ -66,14 +66,14 @@ func settlementList(p *probe) {
 	list(10, third, first, second) // an expired one is still owed
 	p.Audited()
 	dbtest.Value(p.Store.CloseChannel(p.Ctx, "a"))
-	list(10, third, first, second) // what was accepted can still be collected
+	list(10, third, first, second) // an accepted payment can still be collected
 	third = send(c, 2, 31, 15*time.Second)
 	list(10, first, third, second)
 	p.Clock.Advance(time.Hour)
 	p.Purge()
 	list(10, first, third, second)
 	p.Audited()
-	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{first, third, second}), "book what has expired")
+	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{first, third, second}), "book expired payments")
 	list(10)
 	p.Audited()
 }
@@ -202,15 +202,15 @@ func settlementBookMany(p *probe) {
 		return dbtest.Value(p.Store.Settlements(p.Ctx, ledger.Settlement{}, n))
 	}
 	p.OK(p.Store.Book(p.Ctx, nil), "book an empty list")
-	for what, wrong := range map[string]ledger.Settlement{
+	for label, wrong := range map[string]ledger.Settlement{
 		"an amount that was not accepted":    {Channel: all[9].Channel, Sequence: 3, Amount: 99},
 		"a sequence that was not accepted":   {Channel: all[9].Channel, Sequence: 4, Amount: all[9].Amount},
 		"another amount of the newest":       {Channel: all[9].Channel, Sequence: 3, Amount: 15},
 		"a settlement of an unknown channel": {Channel: "unknown", Sequence: 1, Amount: 1},
 	} {
 		list := append(append([]ledger.Settlement{}, all[:9]...), wrong)
-		p.Must(p.Store.Book(p.Ctx, append(list, all[10:]...)) != nil, "book with %s: it is accepted", what)
-		p.Must(len(pending()) == n, "book with %s: %d are still pending, want all %d", what, len(pending()), n)
+		p.Must(p.Store.Book(p.Ctx, append(list, all[10:]...)) != nil, "book with %s: it is accepted", label)
+		p.Must(len(pending()) == n, "book with %s: %d are still pending, want all %d", label, len(pending()), n)
 		p.Audited()
 	}
 	p.OK(p.Store.Book(p.Ctx, []ledger.Settlement{{Channel: all[0].Channel, Sequence: 1, Amount: 10}}), "book an older one")
@@ -268,7 +268,7 @@ func racingBookings(p *probe) {
 func settlementUncollected(p *probe) {
 	want := func(channels, amount int64) {
 		u := dbtest.Value(p.Store.Unsettled(p.Ctx))
-		p.Equal(u.Expired, ledger.UnsettledSum{Channels: channels, Amount: amount}, "what has expired")
+		p.Equal(u.Expired, ledger.UnsettledSum{Channels: channels, Amount: amount}, "the expired amount")
 	}
 	want(0, 0)
 	a, b := p.Channel("a", "s", 100), p.Channel("b", "s", 100)
@@ -301,7 +301,7 @@ func auditWithdrawn(p *probe) {
 		p.Must(len(found) > i, "after %d such bookings the audit found: %q", i+1, found)
 		for _, sentence := range found {
 			p.Must(strings.Contains(sentence, "unguessable"[:6]) && !strings.Contains(sentence, "unguessable"[:7]),
-				"the audit says: %s", sentence)
+				"the audit finds: %s", sentence)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (w *collecting) pend(c *collectedChannel, p ledger.Offer, due time.Time) {
 	c.pending = &s
 }
 
-// expired returns what can be collected only after a renewal.
+// expired returns the amount that can be collected only after a renewal.
 func (w *collecting) expired(c *collectedChannel) int64 {
 	known := max(c.Settled, c.Withdrawn)
 	switch {
@@ -187,9 +187,9 @@ func (w *collecting) renew(c *collectedChannel) {
 }
 
 // agree is Agree, but compares only the sentinels of errors.
-func (w *collecting) agree(what string, got, want any, err, wantErr error) {
+func (w *collecting) agree(label string, got, want any, err, wantErr error) {
 	if wantErr == nil || !errors.Is(err, wantErr) {
-		w.p.Agree(what, got, want, err, wantErr)
+		w.p.Agree(label, got, want, err, wantErr)
 	}
 }
 
@@ -265,7 +265,7 @@ func (w *collecting) end(c *collectedChannel) {
 	w.p.OK(err, "end")
 }
 
-// reading draws what a fullnode shows: nothing has changed, or much.
+// reading draws a fullnode's reading: nothing has changed, or much.
 func (w *collecting) reading(c *collectedChannel) ledger.Reading {
 	r := w.p.reading(c.Channel)
 	r.Deposit = max(0, r.Deposit+w.number("deposit", -5, 40))

@@ -33,7 +33,7 @@ func (p *probe) onChain(id string, deposit int64) ledger.Channel {
 	return c
 }
 
-// reading returns what a fullnode shows of c now, if nothing has changed.
+// reading returns a fullnode's reading of c now, if nothing has changed.
 func (p *probe) reading(c ledger.Channel) ledger.Reading {
 	return ledger.Reading{
 		Deposit: c.Deposit, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Expires: c.Expires, Created: c.ChainCreated, ChainTime: p.Clock.Now(),
@@ -73,11 +73,11 @@ func (p *probe) collected(s ledger.Submission) ledger.Outcome {
 
 func (p *probe) due(ahead time.Duration, want ...ledger.Settlement) {
 	got := dbtest.Value(p.Store.DueSettlements(p.Ctx, ahead, ledger.Settlement{}, 10))
-	p.Equal(got, want, "what is due %s ahead", ahead)
+	p.Equal(got, want, "settlements due %s ahead", ahead)
 	for i, after := range got {
 		rest, err := p.Store.DueSettlements(p.Ctx, ahead, after, 10)
 		p.OK(err, "due settlements after %d", i+1)
-		p.Equal(rest, got[i+1:], "what is due after the first %d", i+1)
+		p.Equal(rest, got[i+1:], "settlements due after the first %d", i+1)
 	}
 }
 
@@ -105,7 +105,7 @@ func submissionDue(p *probe) {
 	p.Clock.Advance(4 * time.Second)
 	p.due(0, first, second)
 	p.Clock.Advance(time.Hour)
-	p.due(0, first, second) // whether it has expired is for the chain to say
+	p.due(0, first, second) // whether it has expired is for the chain to decide
 	first = p.sends(a, 3, 30, 900, time.Hour)
 	p.due(0, second, first)
 	p.due(-2 * time.Hour)
@@ -134,7 +134,7 @@ func submissionSettleAt(p *probe) {
 	s = p.sends(c, 5, 101, 50, time.Minute)
 	p.due(time.Hour)
 	p.OK(p.Store.EndSubmission(p.Ctx, "c", 4, ledger.Outcome{State: ledger.Expired}), "end")
-	p.due(0, s) // it covers what has expired
+	p.due(0, s) // it covers the expired one
 	p.Must(sub.Amount == 100, "the submission is of %d", sub.Amount)
 	p.Audited()
 }
@@ -157,7 +157,7 @@ func submissionOutcomes(p *probe) {
 			want.Begun = p.Clock.Now()
 			test.outcome = p.collected(want)
 		}
-		p.Is(p.Store.EndSubmission(p.Ctx, id, sequence, test.outcome), database.ErrNotFound, "the end of what has not begun")
+		p.Is(p.Store.EndSubmission(p.Ctx, id, sequence, test.outcome), database.ErrNotFound, "the end of a submission that has not begun")
 		p.Is(dbtest.Error(p.Store.Submission(p.Ctx, id)), database.ErrNotFound, "a submission that has not begun")
 		for _, wrong := range []ledger.Settlement{
 			{Channel: id, Sequence: sequence + 1, Amount: 10}, {Channel: id, Sequence: sequence, Amount: 11}, {Channel: "unknown", Sequence: 1, Amount: 1},
@@ -171,7 +171,7 @@ func submissionOutcomes(p *probe) {
 		got := p.getChannel(id)
 		p.Must(got.Submitted == 10 && got.Settled == 0 && got.Stopped == "", "in flight: %+v", got)
 		p.Audited()
-		p.Is(p.Store.EndSubmission(p.Ctx, id, sequence+1, test.outcome), database.ErrNotFound, "the end of another one")
+		p.Is(p.Store.EndSubmission(p.Ctx, id, sequence+1, test.outcome), database.ErrNotFound, "the end of another submission")
 		p.Clock.Advance(time.Second)
 		want.State, want.Status, want.Body, want.Ended = test.outcome.State, test.outcome.Status, nil, p.Clock.Now()
 		for range 3 {
@@ -221,14 +221,15 @@ func submissionNewer(p *probe) {
 	p.OK(p.Store.EndSubmission(p.Ctx, "c", 3, ledger.Outcome{State: ledger.Expired}), "end")
 	p.Audited()
 	p.refusedPayment("c", p.pay(c, 5, 40), ledger.ErrChannelStopped, "over a channel with a payment that has expired")
-	sub = p.begins(newer) // it includes what has expired
+	sub = p.begins(newer) // it includes the expired amount
 	p.Audited()
 	p.OK(p.Store.EndSubmission(p.Ctx, "c", 4, p.collected(sub)), "end")
 	p.reads(c, 5, 40, 1, 1)
 	p.Audited()
 }
 
-// submissionGone collects over a channel that the chain ended before anyone saw what was collected.
+// submissionGone collects over a channel that the chain ended before anyone read it after the
+// collection.
 func submissionGone(p *probe) {
 	p.begins(p.sends(p.onChain("c", 100), 1, 10, 1, time.Minute))
 	gone := ledger.Reading{Gone: true, Withdrawn: 10, ChainTime: p.Clock.Now()}
@@ -288,7 +289,7 @@ func submissionMany(p *probe) {
 func submissionHalt(p *probe) {
 	reason, err := p.Store.Halted(p.Ctx)
 	p.Must(err == nil && reason == "", "halted at the start: %q, %v", reason, err)
-	p.Is(p.Store.Resume(p.Ctx), database.ErrNotFound, "resume what has not halted")
+	p.Is(p.Store.Resume(p.Ctx), database.ErrNotFound, "resume without a halt")
 	a, b, local := p.onChain("a", 100), p.onChain("b", 100), p.Channel("ledger", "s", 100)
 	sub := p.begins(p.sends(a, 1, 10, 1, time.Minute))
 	waits := p.sends(b, 1, 10, 1, time.Minute)
@@ -316,7 +317,7 @@ func submissionUnsettled(p *probe) {
 	want := func(waiting, expired, failed ledger.UnsettledSum) {
 		u := dbtest.Value(p.Store.Unsettled(p.Ctx))
 		u.Overdue = 0 // see submissionOverdue
-		p.Equal(u, ledger.Unsettled{Waiting: waiting, Expired: expired, Failed: failed}, "what is not settled")
+		p.Equal(u, ledger.Unsettled{Waiting: waiting, Expired: expired, Failed: failed}, "the unsettled amounts")
 	}
 	none, sum := ledger.UnsettledSum{}, func(channels, amount int64) ledger.UnsettledSum {
 		return ledger.UnsettledSum{Channels: channels, Amount: amount}
@@ -329,7 +330,7 @@ func submissionUnsettled(p *probe) {
 	want(sum(3, 60), none, none)
 	p.sends(b, 2, 25, 1, time.Minute)
 	p.Clock.Advance(2 * time.Minute)
-	want(sum(2, 35), sum(1, 30), none) // one in flight waits until the chain says that it has expired
+	want(sum(2, 35), sum(1, 30), none) // one in flight waits until the chain shows that it has expired
 	p.OK(p.Store.EndSubmission(p.Ctx, "a", 1, p.collected(sub)), "end")
 	p.OK(p.Store.EndSubmission(p.Ctx, "b", 1, ledger.Outcome{State: ledger.Failed, Status: "abort"}), "end")
 	want(none, sum(1, 30), sum(1, 25))
@@ -341,9 +342,9 @@ func submissionUnsettled(p *probe) {
 }
 
 func submissionOverdue(p *probe) {
-	want := func(overdue time.Duration, what string) {
+	want := func(overdue time.Duration, label string) {
 		u := dbtest.Value(p.Store.Unsettled(p.Ctx))
-		p.Equal(u.Overdue, overdue, "how long a payment is overdue when %s", what)
+		p.Equal(u.Overdue, overdue, "how long a payment is overdue when %s", label)
 	}
 	want(0, "nothing waits")
 	local := p.Channel("ledger", "s", 100)
@@ -402,14 +403,14 @@ func channelReadings(p *probe) {
 	p.Clock.Advance(30*time.Second + time.Microsecond)
 	pay.Expires = p.Clock.Now().Add(time.Minute)
 	p.refusedPayment("c", pay, ledger.ErrOutdated, "after a reading that is too old")
-	record := func(what string, change func(*ledger.Reading), deposit int64, state ledger.ChannelState) {
+	record := func(label string, change func(*ledger.Reading), deposit int64, state ledger.ChannelState) {
 		p.Clock.Advance(time.Second)
 		r := p.reading(p.getChannel("c"))
 		change(&r)
 		got := dbtest.Value(p.Store.RecordReading(p.Ctx, "c", r))
 		now := p.Clock.Now()
 		p.Must(got.Deposit == deposit && got.State(now) == state && (state == ledger.ChannelStopped) == (got.Stopped != "") && got.Read.Equal(now),
-			"%s: %+v, want %s with %d", what, got, state, deposit)
+			"%s: %+v, want %s with %d", label, got, state, deposit)
 		p.Equal(p.getChannel("c"), got, "the channel after it")
 		p.Audited()
 	}
@@ -420,12 +421,12 @@ func channelReadings(p *probe) {
 	p.refusedPayment("c", p.pay(c, 3, 12), ledger.ErrChannelStopped, "over a channel that has shrunk")
 	record("nothing has changed since", func(*ledger.Reading) {}, 119, ledger.ChannelStopped)
 	record("a deposit", func(r *ledger.Reading) { r.Deposit = 120 }, 120, ledger.ChannelOpen)
-	record("it has shrunk below what is accepted", func(r *ledger.Reading) { r.Deposit = 5 }, 5, ledger.ChannelStopped)
+	record("it has shrunk below the accepted amount", func(r *ledger.Reading) { r.Deposit = 5 }, 5, ledger.ChannelStopped)
 	record("it is gone", func(r *ledger.Reading) { *r = ledger.Reading{Gone: true, ChainTime: r.ChainTime} }, 0, ledger.ChannelStopped)
 	p.refusedPayment("c", p.pay(c, 3, 12), ledger.ErrChannelStopped, "over a channel that is gone")
 	record("it is back", func(r *ledger.Reading) { r.Deposit = 120 }, 120, ledger.ChannelOpen)
 	p.reads(c, 3, 12, 1, 1)
-	record("others have withdrawn", func(r *ledger.Reading) { r.Withdrawn = 13 }, 120, ledger.ChannelOpen)
+	record("third parties have withdrawn", func(r *ledger.Reading) { r.Withdrawn = 13 }, 120, ledger.ChannelOpen)
 	expires := p.Clock.Now().Add(2 * time.Second)
 	record("it expires, with a deposit", func(r *ledger.Reading) { r.Deposit, r.Expires = 130, expires }, 130, ledger.ChannelOpen)
 

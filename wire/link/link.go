@@ -36,7 +36,7 @@ const (
 
 // Errors. They are wrapped; compare them with errors.Is.
 var (
-	// ErrInvalid means that no link can say this.
+	// ErrInvalid means that no link can permit this.
 	ErrInvalid = errors.New("the link cannot be signed")
 	// ErrMalformed means that a token is none.
 	ErrMalformed = errors.New("the link is malformed")
@@ -46,7 +46,7 @@ var (
 	ErrExpired = errors.New("the link has expired")
 )
 
-// Verb is what a link permits.
+// Verb is the operation that a link permits.
 type Verb string
 
 // The verbs.
@@ -55,7 +55,7 @@ const (
 	Create Verb = "create" // a blob that does not exist
 )
 
-// Link describes what a link permits.
+// Link describes a link's permission.
 type Link struct {
 	Verb    Verb
 	KeyID   string // names the key with the secret that signs

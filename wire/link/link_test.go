@@ -44,11 +44,11 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestVerify: a link is for what was signed, and nothing else.
+// TestVerify: a link is for the signed name and verb, and nothing else.
 func TestVerify(t *testing.T) {
 	blob, below, create := sign(t, link.Read, "team", "a/b"), sign(t, link.Read, "team", "a/"), sign(t, link.Create, "team", "a/b")
 	for _, test := range []struct {
-		what                  string
+		label                 string
 		token                 *link.Token
 		secret, account, name string
 		at                    time.Duration
@@ -79,10 +79,10 @@ func TestVerify(t *testing.T) {
 		{"another account's prefix", below, secret, "teams", "a/b", 0, link.ErrSignature},
 		{"nothing", below, secret, "team", "", 0, link.ErrSignature},
 
-		{"what is created", create, secret, "team", "a/b", 0, nil},
-		{"what is created elsewhere", create, secret, "team", "a/c", 0, link.ErrSignature},
+		{"the blob is created", create, secret, "team", "a/b", 0, nil},
+		{"a blob is created elsewhere", create, secret, "team", "a/c", 0, link.ErrSignature},
 	} {
-		testenv.Is(t, test.token.Verify(test.secret, test.account, test.name, now.Add(test.at)), test.want, "%s", test.what)
+		testenv.Is(t, test.token.Verify(test.secret, test.account, test.name, now.Add(test.at)), test.want, "%s", test.label)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestFieldsAreSigned(t *testing.T) {
 func TestParse(t *testing.T) {
 	for _, token := range []*link.Token{sign(t, link.Read, "team", "a"), sign(t, link.Read, "team", "a/"), sign(t, link.Create, "team", "a")} {
 		parsed := testenv.Must(link.Parse(token.String()))(t)
-		testenv.Equal(t, *parsed, *token, "what was parsed")
+		testenv.Equal(t, *parsed, *token, "the parsed token")
 	}
 	good := sign(t, link.Read, "team", "a").String()
 	last := strings.LastIndexByte(good, '.') + 1
@@ -119,7 +119,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestSignRefuses(t *testing.T) {
-	for what, l := range map[string]link.Link{
+	for label, l := range map[string]link.Link{
 		"no key":              {Verb: link.Read, Account: "a", Name: "b", Expires: now},
 		"a key with a dot":    {Verb: link.Read, KeyID: "a.b", Account: "a", Name: "b", Expires: now},
 		"no verb":             {KeyID: keyID, Account: "a", Name: "b", Expires: now},
@@ -130,7 +130,7 @@ func TestSignRefuses(t *testing.T) {
 		"a control character": {Verb: link.Read, KeyID: keyID, Account: "a", Name: "b\x7f", Expires: now},
 		"no expiry":           {Verb: link.Read, KeyID: keyID, Account: "a", Name: "b"},
 	} {
-		testenv.Is(t, testenv.Error(link.Sign(l, secret)), link.ErrInvalid, "%s", what)
+		testenv.Is(t, testenv.Error(link.Sign(l, secret)), link.ErrInvalid, "%s", label)
 	}
 	testenv.Is(t, testenv.Error(link.Sign(link.Link{Verb: link.Read, KeyID: keyID, Account: "a", Name: "b", Expires: now}, "")), link.ErrInvalid, "no secret")
 }

@@ -20,7 +20,7 @@ const (
 // encoding accepts one spelling of each signature only.
 var encoding = base64.RawURLEncoding.Strict()
 
-// Token is what a link has in its parameter. It is immutable.
+// Token is a link's parameter. It is immutable.
 type Token struct {
 	head      string // everything that precedes the signature's dot
 	verb      Verb
@@ -89,7 +89,7 @@ func Parse(text string) (*Token, error) {
 // String returns the token's text. In a URL it needs no escape.
 func (t *Token) String() string { return t.head + "." + encoding.EncodeToString(t.signature[:]) }
 
-// Verb returns what the link permits.
+// Verb returns the operation that the link permits.
 func (t *Token) Verb() Verb { return t.verb }
 
 // KeyID returns which key the link names as its signer's.
@@ -135,7 +135,7 @@ func parseNumber(text string) (n int64, ok bool) {
 	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == text
 }
 
-// isLine reports whether a text can be a line of what is signed.
+// isLine reports whether a text can be a line in the signed text.
 func isLine(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

@@ -165,14 +165,13 @@ func (p *probe) version(s whole.Database) int64 {
 	return v
 }
 
-// keyVersion changes keys over one handle and reads them over others. One of them has read nothing
-// yet.
+// keyVersion changes keys over one handle and reads them over three, one of them new.
 func keyVersion(p *probe) {
 	looking, last := p.Open(), int64(0)
-	changed := func(want bool, what string) {
+	changed := func(want bool, label string) {
 		for _, s := range []whole.Database{looking, p.Store, p.Open()} {
 			v := p.version(s)
-			p.Must((v != last) == want, "the version went from %d to %d by %s", last, v, what)
+			p.Must((v != last) == want, "the version went from %d to %d by %s", last, v, label)
 		}
 		last = p.version(looking)
 	}
@@ -202,7 +201,8 @@ func keyVersion(p *probe) {
 	changed(true, "a new key after a reopen")
 }
 
-// keyUpdate changes keys, including a revoked and an expired one. What is not changed remains.
+// keyUpdate changes keys, including a revoked and an expired one. Fields that are not changed
+// remain.
 func keyUpdate(p *probe) {
 	want := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{
 		ID: "key", Hash: [32]byte{1}, Label: "label", Scopes: []string{"read"}, Accounts: []string{"a"}, Group: "group", Limits: someLimits,
@@ -211,13 +211,13 @@ func keyUpdate(p *probe) {
 	other := p.NewKey("other")
 	p.Clock.Advance(time.Hour) // it has expired
 	expires := p.Clock.Now().Add(time.Hour)
-	update := func(what string, change func(k *keys.Key)) {
+	update := func(label string, change func(k *keys.Key)) {
 		change(&want)
 		got, err := p.Store.UpdateKey(p.Ctx, "key", change)
-		p.OK(err, "update %s", what)
-		p.Equal(got, want, "key as returned by an update of %s", what)
+		p.OK(err, "update %s", label)
+		p.Equal(got, want, "key as returned by an update of %s", label)
 		p.Reopen()
-		p.Equal(p.getKey("key"), want, "key after an update of %s", what)
+		p.Equal(p.getKey("key"), want, "key after an update of %s", label)
 	}
 	update("nothing", func(*keys.Key) {})
 	update("the label", func(k *keys.Key) { k.Label = "\x00\xff" })
@@ -234,8 +234,8 @@ func keyUpdate(p *probe) {
 	got := dbtest.Value(p.Store.UpdateKey(p.Ctx, "key", func(k *keys.Key) {
 		k.ID, k.Group, k.Hash, k.Limits, k.Created, k.Revoked = "x", "x", [32]byte{2}, keys.Limits{}, time.Time{}, p.Clock.Now()
 	}))
-	p.Equal(got, want, "key after an update of what cannot be changed")
-	p.Equal(p.getKey("key"), want, "key after an update of what cannot be changed")
+	p.Equal(got, want, "key after an update of fields that cannot be changed")
+	p.Equal(p.getKey("key"), want, "key after an update of fields that cannot be changed")
 	want = dbtest.Value(p.Store.RevokeKey(p.Ctx, "key"))
 	update("a revoked key", func(k *keys.Key) { k.Label, k.Expires = "revoked", expires })
 	p.Must(!p.getKey("key").Revoked.IsZero(), "an update has revived a revoked key")
@@ -303,7 +303,7 @@ func keyRacingCreators(p *probe) {
 		p.Won(errs, 1, database.ErrExists)
 		label := p.getKey(id).Label
 		for i, err := range errs {
-			p.Must((err == nil) == (label == fmt.Sprint(i)), "creator %d: %v, but the key is that of %s", i, err, label)
+			p.Must((err == nil) == (label == fmt.Sprint(i)), "creator %d: %v, but the key has the label %s", i, err, label)
 		}
 
 		var created [8]keys.Key
