@@ -11,7 +11,7 @@ func (c *trial) aFreshPut(header ...string) request {
 	return request{method: "PUT", target: c.blob("a"), body: "x", header: header}
 }
 
-// hostedCases check who may do what on a hosted network.
+// hostedCases check the rights of callers on a hosted network.
 var hostedCases = needing([]Case{
 	{Name: "hosted/write-without-key", Section: accessRules, Level: Client, check: func(c *trial) {
 		c.without().send(c.aFreshPut()).want(401).wantMatch("WWW-Authenticate", "Bearer.*")

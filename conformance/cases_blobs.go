@@ -8,7 +8,7 @@ import (
 	"sluice/checksum"
 )
 
-// blobCases check what is stored, and what a read of all of it returns.
+// blobCases check that a whole blob is read as it was stored.
 var blobCases = []Case{
 	{Name: "blob/round-trip", Section: storing, Level: Seed, check: func(c *trial) {
 		body := content(3000)
@@ -79,7 +79,7 @@ var sizeCases = rows("blob/size", storing, Seed, bodySizes, func(s bodySize) str
 	c.get("a").want(200).wantBody(body).wantLength(s.n)
 })
 
-// putCases check the headers of PUT, and what it must refuse.
+// putCases check the headers of PUT, and the requests that it must refuse.
 var putCases = []Case{
 	{Name: "put/empty-response", Section: storing, Level: Client, check: func(c *trial) {
 		c.put("a", "x").want(204).wantBody("")
@@ -198,7 +198,7 @@ var digestCases = []Case{
 	}},
 }
 
-// etagCases check what an ETag stands for.
+// etagCases check that an ETag stands for a blob's bytes.
 var etagCases = []Case{
 	{Name: "etag/of-the-bytes", Section: storing, Level: Extended, check: func(c *trial) {
 		body := content(70_000)

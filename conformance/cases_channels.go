@@ -38,7 +38,7 @@ var channelCases = needing([]Case{
 		state := c.openChannel(1).state()
 		want := time.Duration(c.info.Limits.ChannelTTLSeconds) * time.Second
 		if got := state.Expires.Sub(state.Created); (got - want).Abs() > time.Minute {
-			c.fatalf("the channel expires after %v, and /v1/info says %v", got, want)
+			c.fatalf("the channel expires after %v, and /v1/info states %v", got, want)
 		}
 	}},
 	{Name: "channel/chosen-expiry", Section: channels, Level: Extended, check: func(c *trial) {
@@ -262,7 +262,7 @@ var wrongDepositCases = needing(rows("channel/deposit-refused", channels, Extend
 	}
 }), booksInLedger)
 
-// unknownChannelCases check what an id that does not exist gets.
+// unknownChannelCases check the response to an id that does not exist.
 var unknownChannelCases = rows("channel/unknown", errorResponses, Extended, [][2]string{
 	{"GET", ""}, {"POST", "/deposit"}, {"POST", "/close"},
 }, func(r [2]string) string { return strings.ToLower(r[0]) + strings.ReplaceAll(r[1], "/", "-") }, func(c *trial, r [2]string) {

@@ -94,7 +94,7 @@ var ifRangeCases = rows("condition/if-range", reading, Extended, []condition{
 	}
 })
 
-// conditionCases check conditions of writes, and of what does not exist.
+// conditionCases check conditions of writes, and of requests for blobs that do not exist.
 var conditionCases = []Case{
 	{Name: "condition/absent-blob", Section: reading, Level: Extended, check: func(c *trial) {
 		c.get("a", "If-None-Match", "*").refused(404, "blob_not_found")

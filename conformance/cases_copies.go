@@ -47,8 +47,8 @@ func (r *response) wantCopied(c *trial, name string, size int, etag string) wire
 	return b
 }
 
-// transferCases returns cases that copy or move blobs of several sizes. after checks what became of
-// the source and of the destination, which must have the body.
+// transferCases returns cases that copy or move blobs of several sizes. after checks the source and
+// the destination afterwards; the destination must have the body.
 func transferCases(name string, transfer func(c *trial, from, to string, members []string, header ...string) *response, after func(c *trial, body string)) []Case {
 	type blob struct {
 		name string

@@ -40,7 +40,7 @@ var routes = []route{
 	{"readyz", "/readyz", []string{"GET"}},
 }
 
-// allowed returns what Allow must have, sorted.
+// allowed returns the methods that Allow must have, sorted.
 func (r route) allowed() []string {
 	all := append(slices.Clone(r.methods), "OPTIONS")
 	if slices.Contains(all, "GET") {
@@ -104,7 +104,7 @@ var nosniffCases = rows("error/nosniff", errorResponses, Extended, []request{
 	c.send(r).wantHeader("X-Content-Type-Options", "nosniff")
 })
 
-// errorCases check what all responses have.
+// errorCases check the members and headers that all responses have.
 var errorCases = []Case{
 	{Name: "error/members", Section: errorResponses, Level: Extended, check: func(c *trial) {
 		c.get("absent").refused(404, "blob_not_found") // which checks the members
@@ -147,7 +147,7 @@ var errorCases = []Case{
 	}},
 }
 
-// serviceCases check what a service says about itself.
+// serviceCases check a service's description and health.
 var serviceCases = []Case{
 	{Name: "service/info", Section: operations, Level: Extended, check: func(c *trial) {
 		var info wire.Info

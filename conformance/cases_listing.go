@@ -74,8 +74,8 @@ var listCases = rows("list/all", listing, Extended, []listQuery{
 	}
 })
 
-// pages returns what all pages of a list have. Each page must continue where the one before ended,
-// and have the limit's number of entries unless it is the last one.
+// pages returns the entries on all of a list's pages. Each page must continue where the one before
+// ended, and have the limit's number of entries unless it is the last one.
 func (c *trial) pages(q listQuery) (blobs, prefixes []string) {
 	query, after := fmt.Sprintf("limit=%d", q.limit), ""
 	if q.delimiter != "" {
@@ -123,7 +123,7 @@ var listAfterCases = rows("list/after", listing, Extended, []string{"A", "a", "a
 	}
 })
 
-// moreListCases check entries, and what a list sees.
+// moreListCases check entries, and which writes a list sees.
 var moreListCases = []Case{
 	{Name: "list/entry", Section: listing, Level: Extended, check: func(c *trial) {
 		etag := c.put("a", content(3000), "Content-Type", "text/x-demo").want(204).header.Get("ETag")

@@ -63,7 +63,7 @@ var ignoredKeyCases = needing(rows("local/key-is-ignored", accessRules, Client, 
 	local.get("a", h[0], h[1]).want(200).wantBody("hello")
 }), localInstance)
 
-// localCases check what only a local instance has.
+// localCases check operations and headers that only a local instance has.
 var localCases = needing([]Case{
 	{Name: "local/preflight", Section: localSafety, Level: Extended, check: func(c *trial) {
 		for _, method := range []string{"GET", "PUT", "DELETE"} {

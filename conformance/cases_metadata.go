@@ -25,7 +25,7 @@ func (r *response) wantDescribed(public bool) {
 // isPublic reports whether the blob's own Cache-Control is sent.
 func (c *trial) isPublic() bool { return publicReads.holds(c.server) }
 
-// metadataCases check what a writer says about a blob.
+// metadataCases check the headers with which a writer describes a blob.
 var metadataCases = []Case{
 	{Name: "metadata/returned", Section: describing, Level: Extended, check: func(c *trial) {
 		etag := c.put("a", "hello", described...).want(204).header.Get("ETag")
@@ -203,7 +203,7 @@ var expiryCases = []Case{
 			}
 		}
 		if b := c.list("", "").Blobs[0]; !b.Expires.Equal(expires) {
-			c.fatalf("the list says that the blob expires at %v, want %v", b.Expires, expires)
+			c.fatalf("the blob expires at %v in the list, want %v", b.Expires, expires)
 		}
 	}},
 	{Name: "expiry/with-time-zone", Section: unitsLimits, Level: Extended, check: func(c *trial) {

@@ -8,7 +8,7 @@ import (
 	"sluice/micropay"
 )
 
-// micropaymentCases check what a micropayment buys.
+// micropaymentCases check the sale for a micropayment.
 var micropaymentCases = needing([]Case{
 	{Name: "pay/buys-a-session", Section: micropayments, Level: Extended, check: func(c *trial) {
 		ch, s := c.sold(3)

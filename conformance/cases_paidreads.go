@@ -16,12 +16,12 @@ func (c *trial) paidRead(name string, header ...string) *response {
 	return c.without().send(request{method: "GET", target: c.blob(name), header: header})
 }
 
-// wantCharge expects what a read was charged, and what is left.
+// wantCharge expects how many chunksets a read was charged, and how many are left.
 func (r *response) wantCharge(charged, left int) *response {
 	return r.wantHeader("Chunksets-Charged", strconv.Itoa(charged)).wantHeader("Chunksets-Left", strconv.Itoa(left))
 }
 
-// paidReadCases check what reads cost.
+// paidReadCases check the price of reads.
 var paidReadCases = needing([]Case{
 	{Name: "paid/without-payment", Section: paidReading, Level: Extended, check: func(c *trial) {
 		c.put("a", "hello").want(204)

@@ -134,7 +134,7 @@ var sessionCases = needing([]Case{
 	}},
 }, grantedSessions)
 
-// unknownSessionCases check what an id that does not exist gets.
+// unknownSessionCases check the response to an id that does not exist.
 var unknownSessionCases = []Case{
 	{Name: "session/unknown", Section: errorResponses, Level: Extended, check: func(c *trial) {
 		c.use("AAAAAAAAAAAAAAAAAAAAAAAAAA").refused(404, "session_not_found")

@@ -18,7 +18,7 @@ const (
 	channelsTarget = "/v1/sessions/micropaymentchannels"
 )
 
-// channel is a case's open channel, and what its payer has signed.
+// channel is a case's open channel, and the last sequence and amount that its payer has signed.
 type channel struct {
 	c      *trial
 	signer *micropay.Signer
@@ -61,7 +61,7 @@ func (c *trial) tryChannelOf(signer *micropay.Signer, members ...string) *respon
 	return r
 }
 
-// price returns what a chunkset costs.
+// price returns a chunkset's price.
 func (c *trial) price() uint64 {
 	price, err := strconv.ParseUint(c.info.Payment.ChunksetPrice, 10, 63)
 	c.ok(err)
@@ -109,10 +109,10 @@ func (ch *channel) state() wire.Channel {
 	return state
 }
 
-// target returns the target of the channel's operations; what follows is appended.
+// target returns the target of the channel's operations; following is appended.
 func (ch *channel) target(following string) string { return channelsTarget + "/" + ch.id + following }
 
-// wantMoney expects what was accepted over the channel, and which part of it is credit.
+// wantMoney expects the channel's accepted amount, and which part of it is credit.
 func (ch *channel) wantMoney(accepted, credit uint64) wire.Channel {
 	state := ch.state()
 	if state.Accepted != strconv.FormatUint(accepted, 10) || state.Credit != strconv.FormatUint(credit, 10) {

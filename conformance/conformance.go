@@ -17,9 +17,9 @@ import (
 type Level int
 
 const (
-	// Seed is the interface's operations, and what each of them must return.
+	// Seed is the interface's operations and their required responses.
 	Seed Level = iota
-	// Client is, in addition, what the public TypeScript client relies on.
+	// Client has, in addition, the rules on which the public TypeScript client relies.
 	Client
 	// Extended is everything else that docs/protocol.md promises.
 	Extended
@@ -58,7 +58,7 @@ type Case struct {
 	check func(*trial)
 }
 
-// Result is what a case found.
+// Result is a case's outcome.
 type Result struct {
 	Case
 	Outcome Outcome `json:"outcome"`

@@ -13,7 +13,7 @@ import (
 // and return the response.
 type response struct {
 	fail   func(reason string) // ends the case
-	what   string              // the request
+	label  string              // the request
 	status int
 	header http.Header
 	body   string

@@ -53,8 +53,8 @@ func (o *Options) Cases() []Case {
 var ErrUnusable = errors.New("the server cannot be checked")
 
 // Run runs the selected cases, and calls each for every result, in the order of the cases. It
-// returns ErrUnusable if no case can run. If ctx ends, the cases that run are stopped, what they
-// created is deleted, and Run returns ctx's error with the results until then.
+// returns ErrUnusable if no case can run. If ctx ends, the cases that run are stopped, their blobs
+// and uploads are deleted, and Run returns ctx's error with the results until then.
 func Run(ctx context.Context, o Options, each func(Result)) (Report, error) {
 	s, err := connect(ctx, o)
 	if err != nil {
@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options, each func(Result)) (Report, error) {
 		return s.try(ctx, number, c)
 	}) {
 		if ctx.Err() != nil {
-			continue // what a stopped case found says nothing about the server
+			continue // a stopped case proves nothing about the server
 		}
 		report.add(result)
 		each(result)
@@ -106,7 +106,7 @@ func inOrder(cases []Case, jobs int, f func(int, Case) Result) func(yield func(R
 	}
 }
 
-// try runs one case and removes what it created.
+// try runs one case and removes its blobs and uploads.
 func (s *server) try(ctx context.Context, number int, c Case) (result Result) {
 	begun := time.Now()
 	state := &trialState{}
@@ -126,14 +126,14 @@ func (s *server) try(ctx context.Context, number int, c Case) (result Result) {
 	}()
 	for _, n := range c.needs {
 		if !n.holds(s) {
-			t.skipf("needs %s", n.what)
+			t.skipf("needs %s", n.label)
 		}
 	}
 	c.check(t)
 	return result
 }
 
-// connect reads what the server publishes, and checks that the account may be written.
+// connect reads /v1/info, and checks that the account may be written.
 func connect(ctx context.Context, o Options) (*server, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" {
@@ -191,9 +191,9 @@ func (s *server) explore(c *trial) {
 	s.freeReads = c.send(request{method: "GET", target: c.blob("probe")}).status != http.StatusPaymentRequired
 }
 
-// leftovers removes what is left of the run in its account, such as an upload that was begun by a
-// request without a response. It returns what cannot be removed; without lists on the server, this
-// is what the cases could not remove.
+// leftovers removes the run's remaining blobs and uploads from its account, such as an upload that
+// was begun by a request without a response. It returns those that cannot be removed; without lists
+// on the server, those that the cases could not remove.
 func (s *server) leftovers(ctx context.Context) []string {
 	left := []string{}
 	result := s.try(ctx, -1, Case{Name: "leftovers", check: func(c *trial) {
@@ -211,9 +211,9 @@ func (s *server) leftovers(ctx context.Context) []string {
 	}})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, what := range s.left {
-		if result.Outcome != Passed || !strings.Contains(what, " "+s.account+"/") {
-			left = append(left, what)
+	for _, label := range s.left {
+		if result.Outcome != Passed || !strings.Contains(label, " "+s.account+"/") {
+			left = append(left, label)
 		}
 	}
 	return left

@@ -18,8 +18,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestInterruptedRun ends the context within a run: what the cases have created is removed, and the
-// results until then are returned in the order of the cases.
+// TestInterruptedRun ends the context within a run: the cases' blobs and uploads are removed, and
+// the results until then are returned in the order of the cases.
 func TestInterruptedRun(t *testing.T) {
 	t.Parallel()
 	service := openService(t, access.ReadsPublic)
@@ -56,7 +56,7 @@ func TestInterruptedRun(t *testing.T) {
 	}
 }
 
-// TestLeftovers checks that what a server does not remove is named.
+// TestLeftovers checks that blobs and uploads that a server does not remove are named.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	url := serve(t, openService(t, access.ReadsPublic), swallowing(deletes, 405, ""))

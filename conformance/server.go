@@ -8,7 +8,7 @@ import (
 	"sluice/wire"
 )
 
-// server is the server under test, and what the run knows about it.
+// server is the server under test, and the run's knowledge of it.
 type server struct {
 	client  *http.Client
 	base    string // the base URL, without a slash at its end
@@ -22,12 +22,12 @@ type server struct {
 	payer     *micropay.Signer
 
 	mu   sync.Mutex
-	left []string // what cases could not remove
+	left []string // blobs and uploads that cases could not remove
 }
 
 // need is a fact about the server without which a case is skipped.
 type need struct {
-	what  string
+	label string
 	holds func(*server) bool
 }
 
@@ -47,7 +47,7 @@ var (
 	paidReads = need{"paid reads", func(s *server) bool { return s.info.Reads == "paid" }}
 	// localInstance: everyone may do everything, from this machine.
 	localInstance = need{"a local instance", func(s *server) bool { return s.info.Profile == "local" }}
-	// hostedNetwork: a key decides who may do what.
+	// hostedNetwork: callers have the rights of their keys.
 	hostedNetwork = need{"a hosted network", func(s *server) bool { return s.published && s.info.Profile != "local" }}
 	// booksInLedger: payments are booked in the ledger, and a request states the deposit.
 	booksInLedger = need{"payments that are booked in the ledger and not on a chain", func(s *server) bool {
@@ -59,9 +59,9 @@ var (
 	}}
 )
 
-// leave records what could not be removed.
-func (s *server) leave(what string) {
+// leave records a blob or an upload that could not be removed.
+func (s *server) leave(label string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left = append(s.left, what)
+	s.left = append(s.left, label)
 }

@@ -25,7 +25,7 @@ import (
 	"sluice/wire"
 )
 
-// terms are what a service in this process wants to be paid.
+// terms are the terms of payment in these tests.
 var terms = wire.Payment{
 	Receiver: "0xa", Asset: "0xb", Module: "0xc", ChainID: 4, ChunksetPrice: "7", UnsettledLimit: "1000000",
 	Settlement: wire.SettlementLedger,

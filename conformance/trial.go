@@ -26,10 +26,10 @@ type trial struct {
 	state   *trialState
 }
 
-// trialState is what trials of one case share.
+// trialState is shared by one case's trials.
 type trialState struct {
 	requests int
-	blobs    []string // targets of what may have been stored
+	blobs    []string // targets of blobs that may have been stored
 	uploads  []string // ids of uploads that may be open
 }
 
@@ -44,7 +44,7 @@ const (
 	Skipped Outcome = "skipped"
 )
 
-// stop is what a case panics with when it ends before its last line.
+// stop is the value with which a case panics to end before its last line.
 type stop struct {
 	outcome Outcome
 	reason  string
@@ -85,8 +85,8 @@ type request struct {
 	chunked        bool // the body is sent without its length
 }
 
-// send sends a request and reads the whole response. It waits and repeats what was refused for its
-// rate.
+// send sends a request and reads the whole response. It waits and repeats a request that was
+// refused for its rate.
 func (c *trial) send(r request) *response {
 	for waited := time.Duration(0); ; {
 		answer := c.sendOnce(r)
@@ -99,7 +99,7 @@ func (c *trial) send(r request) *response {
 		case <-time.After(pause):
 			waited += pause
 		case <-c.ctx.Done():
-			c.fatalf("%s: %v", answer.what, c.ctx.Err())
+			c.fatalf("%s: %v", answer.label, c.ctx.Err())
 		}
 	}
 }
@@ -113,8 +113,8 @@ func (c *trial) sendOnce(r request) *response {
 	return answer
 }
 
-// wantCut expects that the connection ends before the whole response, and returns what came: nil
-// without a response.
+// wantCut expects that the connection ends before the whole response, and returns the part that
+// came: nil without a response.
 func (c *trial) wantCut(r request) *response {
 	answer, err := c.exchange(r)
 	if err == nil {
@@ -123,8 +123,8 @@ func (c *trial) wantCut(r request) *response {
 	return answer
 }
 
-// exchange sends a request and reads the response. If the response ends too early, it returns what
-// came of it, and an error.
+// exchange sends a request and reads the response. If the response ends too early, it returns the
+// part that came, and an error.
 func (c *trial) exchange(r request) (*response, error) {
 	c.state.requests++
 	req, err := c.newRequest(r)
@@ -133,12 +133,12 @@ func (c *trial) exchange(r request) (*response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no response: %w", rootCause(err))
 	}
-	what := r.String()
+	label := r.String()
 	text, err := io.ReadAll(answer.Body)
 	if err = errors.Join(err, answer.Body.Close()); err != nil {
 		err = fmt.Errorf("the response %d ends after %d bytes: %w", answer.StatusCode, len(text), err)
 	}
-	return &response{func(reason string) { c.fatalf("%s: %s", what, reason) }, what, answer.StatusCode, answer.Header, string(text), answer.ContentLength}, err
+	return &response{func(reason string) { c.fatalf("%s: %s", label, reason) }, label, answer.StatusCode, answer.Header, string(text), answer.ContentLength}, err
 }
 
 func (c *trial) newRequest(r request) (*http.Request, error) {
@@ -173,11 +173,11 @@ func (c *trial) newRequest(r request) (*http.Request, error) {
 
 // String describes the request for a failure's message.
 func (r request) String() string {
-	what := r.method + " " + shortened(r.target, 120)
+	label := r.method + " " + shortened(r.target, 120)
 	for i := 0; i < len(r.header); i += 2 {
-		what += fmt.Sprintf(" [%s: %s]", r.header[i], shortened(r.header[i+1], 60))
+		label += fmt.Sprintf(" [%s: %s]", r.header[i], shortened(r.header[i+1], 60))
 	}
-	return what
+	return label
 }
 
 // shortened returns the beginning of a text that is longer than limit bytes.
@@ -341,7 +341,7 @@ func (c *trial) tryBeginWith(body string) *response {
 	return r
 }
 
-// target returns the target of the upload's operations; what follows is appended.
+// target returns the target of the upload's operations; following is appended.
 func (u upload) target(following string) string {
 	return "/v1/multipart-uploads/" + url.PathEscape(u.id) + following
 }
@@ -366,7 +366,8 @@ func (u upload) status() wire.UploadStatus {
 	return status
 }
 
-// remove removes what the case created. An upload may have become a blob; its state has the name.
+// remove removes the case's blobs and uploads. An upload may have become a blob; its state has the
+// name.
 func (c *trial) remove() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), time.Minute)
 	defer cancel()

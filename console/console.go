@@ -28,7 +28,7 @@ var themes = []string{"", "light", "dark"}
 // first paint waits for no script.
 //
 // sources is a source list (Content Security Policy, section 2.3.1): where the browser finds the
-// console's files, and nothing that others can store.
+// console's files, and nothing that a stranger can store.
 func (c *Console) Serve(w http.ResponseWriter, r *http.Request, name, sources string) bool {
 	found, cache, vary := c.pages[name][chosenTheme(r)], "no-cache", "Accept-Encoding, Cookie"
 	if version, asset, ok := strings.Cut(name, "/"); ok && strings.HasPrefix(version, "assets-") {

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// testSources is where these tests say that the console is.
+// testSources is the console's place in these tests.
 const testSources = "files.example:9090/console/"
 
 func newConsole(t *testing.T) *Console {

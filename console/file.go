@@ -20,7 +20,7 @@ var types = map[string]string{
 	".txt":  "text/plain; charset=utf-8",
 }
 
-// file is what a response sends.
+// file is a response's body and headers.
 type file struct {
 	content     []byte
 	contentType string

@@ -17,7 +17,7 @@ import (
 //go:embed static
 var static embed.FS
 
-// pages maps the path of each page to what differs in it.
+// pages maps each page's path to its title and script.
 var pages = map[string]pageSource{
 	"":    {"sluice console", "index.js"},
 	"api": {"API · sluice", "reference.js"},
@@ -85,7 +85,7 @@ func (c *Console) page(page *template.Template, source pageSource, theme string)
 // imported matches an import if the module is loaded with the importing one.
 var imported = regexp.MustCompile(`(?m)^(?:import|\}) .*?"\./([\w/.-]+)";$|^import "\./([\w/.-]+)";$`)
 
-// modules returns the module and, directly or not, what it imports, sorted.
+// modules returns the module and all that it imports, directly or not, sorted.
 func (c *Console) modules(first string) []string {
 	found := []string{first}
 	for i := 0; i < len(found); i++ {

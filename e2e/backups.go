@@ -46,7 +46,7 @@ func start(t testing.TB, line []string) *Running {
 	return b
 }
 
-// Log returns what the command has written to standard error.
+// Log returns the command's standard error until now.
 func (b *Running) Log() string { return b.log.String() }
 
 // Runs reports whether the command runs.
@@ -87,7 +87,7 @@ func StoredObjects(t testing.TB, place string) (n int) {
 	return n
 }
 
-// Checked is what sluice check --json prints.
+// Checked is the output of sluice check --json.
 type Checked struct {
 	Damaged   bool  `json:"damaged"`
 	Objects   int64 `json:"objects"`
@@ -115,7 +115,7 @@ func CheckClean(t testing.TB, wrapper []string, places ...string) Checked {
 	return found
 }
 
-// Restored restores a place's newest backup to where the flags say. The command must succeed.
+// Restored restores a place's newest backup to the flags' location. The command must succeed.
 func Restored(t testing.TB, wrapper []string, place string, to ...string) {
 	t.Helper()
 	if r := Wrapped(t, wrapper, append([]string{"restore", place}, to...)...); r.Code != 0 || !strings.Contains(r.Stdout, "Restored the backup ") {

@@ -30,8 +30,8 @@ type Sighting struct {
 func NewWatch(t *testing.T) *Watch { return &Watch{T: t, Secrets: map[string]string{}} }
 
 // Keep registers a text as a secret.
-func (w *Watch) Keep(what, text string) string {
-	w.Secrets[what] = text
+func (w *Watch) Keep(label, text string) string {
+	w.Secrets[label] = text
 	return text
 }
 
@@ -56,14 +56,14 @@ func (w *Watch) Ask(s *Server, may, method, target, body string, h ...string) Re
 func (w *Watch) Check() {
 	w.T.Helper()
 	const enough = 10 // characters that do not match by chance
-	for what, secret := range w.Secrets {
+	for label, secret := range w.Secrets {
 		for _, one := range w.Seen {
-			if slices.Contains(one.May, what) {
+			if slices.Contains(one.May, label) {
 				continue
 			}
 			for _, form := range []string{secret, fmt.Sprintf("%x", secret), AsBase64([]byte(secret)), fmt.Sprintf("%d", []byte(secret))} {
 				if found := Piece(strings.ToLower(one.Text), strings.ToLower(form), min(len(form), enough*len(form)/len(secret))); found != "" {
-					w.T.Errorf("%s contains %q of the %s:\n%.500s", one.Where, found, what, one.Text)
+					w.T.Errorf("%s contains %q of the %s:\n%.500s", one.Where, found, label, one.Text)
 					break
 				}
 			}
@@ -77,9 +77,9 @@ func (w *Watch) CheckFiles(s *Server, whats ...string) {
 	for name := range s.Files() {
 		text, err := os.ReadFile(name)
 		testenv.OK(w.T, err)
-		for _, what := range whats {
-			if bytes.Contains(text, []byte(w.Secrets[what])) {
-				w.T.Errorf("%s contains the %s", name, what)
+		for _, label := range whats {
+			if bytes.Contains(text, []byte(w.Secrets[label])) {
+				w.T.Errorf("%s contains the %s", name, label)
 			}
 		}
 	}

@@ -104,11 +104,11 @@ func (c *Channel) TryBuy(more uint64, change ...func(*micropay.Payment)) Respons
 }
 
 // Refuses fails the test unless the server refuses a payment for this reason.
-func (c *Channel) Refuses(what, reason string, change ...func(*micropay.Payment)) Response {
+func (c *Channel) Refuses(label, reason string, change ...func(*micropay.Payment)) Response {
 	c.S.T.Helper()
 	r := c.TryBuy(10, change...)
 	if r.Status != 402 || Member(c.S.T, r, "code") != "micropayment_refused" || Member(c.S.T, r, "reason") != reason {
-		c.S.T.Errorf("%s: %v, want the reason %s", what, r, reason)
+		c.S.T.Errorf("%s: %v, want the reason %s", label, r, reason)
 	}
 	return r
 }

@@ -67,7 +67,7 @@ func ScriptIn[Line any](t *testing.T, environment []string, name string, args ..
 	return lines
 }
 
-// CheckTransfer checks what the public client reports about one transfer.
+// CheckTransfer checks the public client's report about one transfer.
 func CheckTransfer(t *testing.T, s *Server, line Transferred) {
 	t.Helper()
 	if line.Case == "absent" {
@@ -86,7 +86,7 @@ func CheckTransfer(t *testing.T, s *Server, line Transferred) {
 	if line.BlobName == "" || line.Case == "overwrite" && line.BlobName != "ranged" {
 		return
 	}
-	// Other clients can read what the client stored.
+	// Other clients can read the stored blob.
 	if r := s.Do("GET", BlobTarget("0x1", line.BlobName), nil); r.Status != 200 || Digest(r.Body) != line.Sent {
 		t.Errorf("%s: a plain GET got %d with %d bytes, or other bytes", line.Case, r.Status, len(r.Body))
 	}

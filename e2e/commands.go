@@ -33,8 +33,7 @@ func MakeTree(t testing.TB, files map[string]string) (dir string) {
 	return dir
 }
 
-// RunIn runs a program in a folder and returns what it prints. It ends the test if the program
-// fails.
+// RunIn runs a program in a folder and returns its output. It ends the test if the program fails.
 func RunIn(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, args...)

@@ -25,8 +25,8 @@ type State struct {
 	Sum    [sha256.Size]byte
 }
 
-// Expectation is what is known about a name: the last acknowledged state, and the one that an
-// unanswered request may have produced.
+// Expectation is a name's expected state: the last acknowledged one, or the one that an unanswered
+// request may have produced.
 type Expectation struct {
 	Acknowledged State
 	InFlight     *State
@@ -51,13 +51,13 @@ type Counter struct {
 
 // Unexpected reports whether a response, or an error, is wrong. Only a request to a killed server
 // may fail without a response.
-func Unexpected(t testing.TB, what string, r Response, err error, want int, killed *atomic.Bool) {
+func Unexpected(t testing.TB, label string, r Response, err error, want int, killed *atomic.Bool) {
 	t.Helper()
 	switch {
 	case err != nil && !killed.Load():
-		t.Errorf("%s: %v before the kill", what, err)
+		t.Errorf("%s: %v before the kill", label, err)
 	case err == nil && r.Status != want:
-		t.Errorf("%s: %v, want %d", what, r, want)
+		t.Errorf("%s: %v, want %d", label, r, want)
 	}
 }
 

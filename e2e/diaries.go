@@ -47,8 +47,8 @@ type page struct {
 
 // pageEnd is a request and the state that it leads to.
 type pageEnd struct {
-	what string
-	next page
+	label string
+	next  page
 }
 
 const (
@@ -58,7 +58,8 @@ const (
 	diaristPayments = 60
 )
 
-// NewDiarists returns diarists with a session and a channel each. They do what the seed says.
+// NewDiarists returns diarists with a session and a channel each. The seed determines their
+// requests.
 func NewDiarists(t testing.TB, seed uint64, nodes []*Server) *Diarists {
 	t.Helper()
 	d := &Diarists{T: t, Nodes: nodes}
@@ -100,8 +101,8 @@ func (d *Diarists) End() {
 	Client.CloseIdleConnections()
 }
 
-// Kill kills a node while requests are sent to it, calls restart, finds out what the requests
-// without a response have done, and begins again.
+// Kill kills a node while requests are sent to it, calls restart, finds out the effects of requests
+// without a response, and begins again.
 func (d *Diarists) Kill(node *Server, restart func()) {
 	d.T.Helper()
 	close(d.stop)
@@ -195,15 +196,15 @@ func (a *diarist) upload(next page, name string) error {
 }
 
 // send sends a request that leads to a page.
-func (a *diarist) send(what string, next page, want int, method, target string, body []byte, h ...string) error {
+func (a *diarist) send(label string, next page, want int, method, target string, body []byte, h ...string) error {
 	next.sent = time.Now()
-	a.open = &pageEnd{what, next}
+	a.open = &pageEnd{label, next}
 	r, err := a.node().Try(method, target, body, h...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", label, err)
 	}
 	if r.Status != want {
-		return fmt.Errorf("%s %s: %v, want %d", what, target, r, want)
+		return fmt.Errorf("%s %s: %v, want %d", label, target, r, want)
 	}
 	a.turn()
 	return nil
@@ -227,9 +228,9 @@ func (a *diarist) resolve() {
 		a.turn()
 		return
 	case !found.same(a.last()):
-		a.T.Errorf("%s: after a kill there are %+v, want %+v or, with the request to %s, %+v", a.account, found, a.last(), a.open.what, a.open.next)
+		a.T.Errorf("%s: after a kill there are %+v, want %+v or, with the request to %s, %+v", a.account, found, a.last(), a.open.label, a.open.next)
 	}
-	if a.open.what == "pay" { // the payment was not accepted, so the next one has its place
+	if a.open.label == "pay" { // the payment was not accepted, so the next one has its place
 		a.channel.Sequence--
 		a.channel.Amount--
 	}
@@ -282,7 +283,7 @@ func (a *diarist) look(on *Server) page {
 	return p
 }
 
-// Verify checks that an instance has what the original had at one moment between two times.
+// Verify checks that an instance has the original's state at one moment between two times.
 func (d *Diarists) Verify(on *Server, earliest, latest time.Time) {
 	d.T.Helper()
 	type span struct{ from, to time.Time }

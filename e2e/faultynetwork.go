@@ -28,7 +28,7 @@ func (n *FaultyNetwork) Accept() (net.Conn, error) {
 }
 
 // plan returns the next fault for one of a connection's directions. A quarter of all faults are
-// within a header, the others anywhere in up to 4 MiB.
+// within a header, the rest anywhere in up to 4 MiB.
 func (n *FaultyNetwork) plan() fault {
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
@@ -42,7 +42,7 @@ func (n *FaultyNetwork) plan() fault {
 	return f
 }
 
-// fault is what happens to one direction after a number of bytes.
+// fault ends or stalls one direction after a number of bytes.
 type fault struct {
 	after int
 	stall time.Duration // it stalls for this long; 0: it ends
@@ -60,7 +60,7 @@ type faultyConn struct {
 // errFault is the error on a connection that the network has ended.
 var errFault = errors.New("the network ended the connection")
 
-// Read reads what was sent before the next fault.
+// Read reads bytes that were sent before the next fault.
 func (c *faultyConn) Read(p []byte) (int, error) {
 	if err := c.due(&c.in); err != nil {
 		return 0, err
@@ -70,7 +70,7 @@ func (c *faultyConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write sends p. If a fault ends the connection, it sends what precedes it.
+// Write sends p. If a fault ends the connection, it sends the bytes before it.
 func (c *faultyConn) Write(p []byte) (written int, err error) {
 	for err == nil && written < len(p) {
 		if err := c.due(&c.out); err != nil {

@@ -23,7 +23,7 @@ import (
 	"sluice/micropay"
 )
 
-// CountingProxy is a reverse proxy that counts what passes, and can damage it.
+// CountingProxy is a reverse proxy that counts requests and bytes, and can damage them.
 type CountingProxy struct {
 	URL string
 

@@ -24,7 +24,7 @@ func Main(m *testing.M) {
 }
 
 // runMoreAtOnce lets twice as many tests run in parallel as there are processors, unless a flag
-// says how many: most of the time a test waits for processes and for the disk.
+// sets their number: most of the time a test waits for processes and for the disk.
 func runMoreAtOnce() {
 	const parallel = "test.parallel"
 	given := false

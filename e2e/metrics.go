@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// MetricsOf returns what the server reports to Prometheus.
+// MetricsOf returns the server's metrics in Prometheus' text format.
 func (s *Server) MetricsOf() string {
 	s.T.Helper()
 	r, err := s.AdminGet("/metrics")

@@ -148,8 +148,7 @@ func RefusedStart(t testing.TB, o Options) string {
 	return stderr.String()
 }
 
-// started keeps what a server prints and then kills it. A server prints something only if it
-// starts.
+// started keeps a server's output and then kills it. A server prints something only if it starts.
 type started struct {
 	kill func()
 	text string

@@ -183,8 +183,8 @@ func (c *Channel) Settled() ChannelState {
 }
 
 // CheckChannelForm checks that every amount is a decimal string, and that the amounts add up. The
-// deposit of a channel that has stopped may have shrunk on the chain, and others may have withdrawn
-// more there than was accepted.
+// deposit of a channel that has stopped may have shrunk on the chain, and a third party may have
+// withdrawn more there than was accepted.
 func CheckChannelForm(t testing.TB, r Response) {
 	t.Helper()
 	var members map[string]any
@@ -268,7 +268,7 @@ func Member(t testing.TB, r Response, name string) string {
 // AsBase64 encodes bytes as in a header.
 func AsBase64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
-// Renew sends a renewal of what was paid over a channel, with a sequence number.
+// Renew sends a renewal for an amount over a channel, with a sequence number.
 func (c *Channel) Renew(sequence, amount uint64) Response {
 	c.S.T.Helper()
 	return c.S.Do("POST", Channels+"/"+c.ID+"/renew", AsJSON(c.S.T, map[string]any{
@@ -319,8 +319,8 @@ func CheckPaid(t testing.TB, r Response, charged, left string) {
 	}
 }
 
-// Prints runs a command that must succeed, and returns what it prints to standard output, without
-// the last newline.
+// Prints runs a command that must succeed, and returns its standard output, without the last
+// newline.
 func Prints(t testing.TB, args ...string) string {
 	t.Helper()
 	r := SluiceRuns(t, args...)

@@ -273,7 +273,7 @@ func Tail(text string) string {
 	return text
 }
 
-// LogBuffer keeps what a process writes on standard error.
+// LogBuffer keeps a process's standard error.
 type LogBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -293,7 +293,7 @@ func (b *LogBuffer) String() string {
 	return b.text.String()
 }
 
-// Result is what a command has left when it exited.
+// Result is an exited command's result.
 type Result struct {
 	Code   int
 	Stdout string

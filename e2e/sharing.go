@@ -16,9 +16,9 @@ import (
 )
 
 // Sharers are clients that store, copy, move and delete blobs, so that many names have the same
-// contents. Each writes names of its own, in two accounts, and copies others' names too.
-// They check every response, and after a kill that each request without a response has had its
-// effect completely or not at all.
+// contents. Each writes names of its own, in two accounts, and copies from all names. They check
+// every response, and after a kill that each request without a response has had its effect
+// completely or not at all.
 type Sharers struct {
 	T       testing.TB
 	Nodes   []*Server
@@ -35,7 +35,7 @@ type sharedContent struct {
 	size int
 }
 
-// held is what a name has.
+// held is a name's content.
 type held struct {
 	etag    string // "" if there is no blob
 	color   string // of its metadata; "" if it is not known
@@ -45,8 +45,8 @@ type held struct {
 // window is the time from a request until its server was killed.
 type window struct{ begun, killed time.Time }
 
-// unanswered is a request without a response: what it concerns, and each name's state if it has had
-// its effect.
+// unanswered is a request without a response: its names, and each name's state if it has had its
+// effect.
 type unanswered struct {
 	names []string
 	after []held
@@ -69,7 +69,7 @@ type sharer struct {
 	open   *unanswered
 }
 
-// NewSharers returns sharers without blobs. They do what the seed says.
+// NewSharers returns sharers without blobs. The seed determines their requests.
 func NewSharers(t testing.TB, seed uint64, nodes []*Server) *Sharers {
 	s := &Sharers{T: t, Nodes: nodes}
 	for i := range sharerCount {
@@ -110,8 +110,8 @@ func closed(c <-chan struct{}) bool {
 }
 
 // RunAndKill has all sharers send requests, kills a node while they do, calls restart, and checks
-// what the requests without a response have done. The node is killed after a random number of
-// requests, count on average.
+// the effects of requests without a response. The node is killed after a random number of requests,
+// count on average.
 func (s *Sharers) RunAndKill(random *rand.Rand, count int64, node *Server, restart func()) {
 	s.T.Helper()
 	stop, over := make(chan struct{}), make(chan struct{})
@@ -133,7 +133,7 @@ func (s *Sharers) RunAndKill(random *rand.Rand, count int64, node *Server, resta
 	}
 }
 
-// resolve finds out what the requests without a response have done, after all nodes are up again.
+// resolve finds out the effects of requests without a response, after all nodes are up again.
 func (s *Sharers) resolve(killed time.Time) {
 	s.T.Helper()
 	for _, a := range s.all {
@@ -148,7 +148,7 @@ func (s *Sharers) resolve(killed time.Time) {
 // Delete reads every byte of every blob, and deletes all blobs and the uploads that were begun.
 func (s *Sharers) Delete() {
 	s.T.Helper()
-	names := map[string]int{} // by what they have
+	names := map[string]int{} // by their ETags
 	for _, a := range s.all {
 		for _, have := range a.names {
 			names[have.etag]++
@@ -193,7 +193,7 @@ func (s *Sharers) NoObjectIsLeft(folder string) {
 }
 
 // objectsIn counts the objects in a folder: those that were written while a request without a
-// response ran, and all others.
+// response ran, and the rest.
 func (s *Sharers) objectsIn(folder string) (orphans, others int) {
 	s.T.Helper()
 	const tick = 10 * time.Millisecond
@@ -371,7 +371,7 @@ func sourceChanged(r Response) bool {
 	return r.Status == 503 && strings.Contains(string(r.Body), `"overloaded"`)
 }
 
-// copyBody returns a copy's body, and what the target then has.
+// copyBody returns a copy's body, and the target's content after it.
 func (a *sharer) copyBody(target string, source held) (body map[string]any, next held) {
 	account, name := accountAndName(target)
 	body, next = map[string]any{"copyTo": map[string]any{"account": account, "blobName": name}}, source
@@ -454,14 +454,14 @@ func (a *sharer) move(source, target string) error {
 	return a.answered("move", r, err, want)
 }
 
-// answered records what the open request has done. It returns an error if there was no
-// response, and the test fails if it was another one than wanted.
-func (a *sharer) answered(what string, r Response, err error, want int) error {
+// answered records the open request's effect. It returns an error if there was no response, and the
+// test fails if its status is not the wanted one.
+func (a *sharer) answered(label string, r Response, err error, want int) error {
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s of %q: %w", what, a.open.names, err)
+		return fmt.Errorf("%s of %q: %w", label, a.open.names, err)
 	case r.Status != want:
-		return fmt.Errorf("%s of %q: %v, want %d, the names have %+v", what, a.open.names, r, want, a.names)
+		return fmt.Errorf("%s of %q: %v, want %d, the names have %+v", label, a.open.names, r, want, a.names)
 	}
 	for i, name := range a.open.names {
 		a.names[name] = a.open.after[i]
@@ -516,12 +516,12 @@ func (a *sharer) resolve(u *unanswered) {
 	}
 }
 
-// agrees reports whether what was found at a name is what it should have.
+// agrees reports whether a name has the wanted content.
 func agrees(found, want held) bool {
 	return found.etag == want.etag && (found.color == want.color || want.color == "" || found.etag == "") || want.expires && found.etag == ""
 }
 
-// accountAndName returns what BlobTarget was called with.
+// accountAndName returns the parts of BlobTarget's result.
 func accountAndName(target string) (account, name string) {
 	account, name, _ = strings.Cut(strings.TrimPrefix(target, "/v1/blobs/"), "/")
 	name, err := url.PathUnescape(name)

@@ -83,8 +83,7 @@ func (s *Server) AwaitDrain() {
 	})
 }
 
-// Logged waits until the log has each text. What a running process has just written may still be in
-// a pipe.
+// Logged waits until the log has each text. A running process's last lines may still be in a pipe.
 func (s *Server) Logged(texts ...string) {
 	s.T.Helper()
 	for _, text := range texts {

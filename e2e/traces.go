@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TraceCollector is an OTLP receiver that keeps what it receives.
+// TraceCollector is an OTLP receiver that keeps all spans.
 type TraceCollector struct {
 	t   testing.TB
 	url string

@@ -26,7 +26,7 @@ func TestChannelsOfTheChain(t *testing.T) {
 	on := chain.Fund(p, 7, 500)
 
 	for _, test := range []struct {
-		what   string
+		label  string
 		status int
 		code   string
 		body   map[string]any
@@ -43,7 +43,7 @@ func TestChannelsOfTheChain(t *testing.T) {
 	} {
 		r := s.WantCode(test.status, test.code, "POST", e2e.Channels, e2e.AsJSON(t, test.body))
 		if !strings.Contains(string(r.Body), test.says) {
-			t.Errorf("a channel %s: %s, want %q", test.what, r.Body, test.says)
+			t.Errorf("a channel %s: %s, want %q", test.label, r.Body, test.says)
 		}
 	}
 	named := e2e.AsJSON(t, map[string]any{"userIdentity": sender, "paymentChannelId": strconv.FormatUint(on.ID, 10)})
@@ -79,7 +79,7 @@ func TestChannelsOfTheChain(t *testing.T) {
 		t.Errorf("the channel is %+v", state)
 	}
 
-	// A close submits what is pending, which would otherwise wait for half its life.
+	// A close submits the pending settlement, which would otherwise wait for half its life.
 	closed := s.Must(200, "POST", e2e.Channels+"/"+c.ID+"/close", nil)
 	if bytes.Contains(closed.Body, []byte(`"refund"`)) {
 		t.Errorf("the channel has a refund: %s", closed.Body)

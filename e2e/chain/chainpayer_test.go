@@ -12,9 +12,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestPayCommandOnAChain pays a server that collects on a chain. The command says what is missing
-// before the channel is named, and buys more than the server sells at once. It also goes on with a
-// new state file, when the user names the channel by its id.
+// TestPayCommandOnAChain pays a server that collects on a chain. The command reports the missing
+// flag before the channel is named, and buys more than the server sells at once. It also goes on
+// with a new state file, when the user names the channel by its id.
 func TestPayCommandOnAChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -54,7 +54,7 @@ func TestPayCommandOnAChain(t *testing.T) {
 	e2e.Refuses(t, 4, "sluice pay --new-channel closes that", pay("second", "--channel", "ANOTHER")...)
 
 	c := &e2e.Channel{S: s, Payer: p, ID: bought.ChannelID, Number: on.ID}
-	s.Must(200, "POST", e2e.Channels+"/"+c.ID+"/close", nil) // which collects what is pending
+	s.Must(200, "POST", e2e.Channels+"/"+c.ID+"/close", nil) // which collects the pending settlement
 	c.Settled()
 	if shown := e2e.Prints(t, append(append([]string{"channel", "renew"}, own("second")...), server...)...); !strings.Contains(shown, "unsettled      0") || strings.Contains(shown, "expired ") {
 		t.Errorf("channel renew: %s", shown)

@@ -88,12 +88,12 @@ func TestSalesWithoutSimulations(t *testing.T) {
 		t.Errorf("above the starting limit: %v", r)
 	}
 	chain.Heal()
-	s.Must(200, "POST", e2e.Channels+"/"+c.ID+"/close", nil) // the server submits what is pending now
+	s.Must(200, "POST", e2e.Channels+"/"+c.ID+"/close", nil) // the server submits the pending settlement now
 	c.Settled()
 }
 
 // TestGasGriefing pays little at a gas price that costs the receiver much, and checks that the
-// terms say what the server accepts.
+// terms state the gas that the server accepts.
 func TestGasGriefing(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -121,7 +121,7 @@ func TestGasGriefing(t *testing.T) {
 }
 
 // TestChainAheadOfTheClock lets the chain's time be ahead of the server's clock. The server sells
-// nothing until they agree, and serves what was bought.
+// nothing until they agree, and serves reads with bought chunksets.
 func TestChainAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -144,7 +144,7 @@ func TestChainAheadOfTheClock(t *testing.T) {
 }
 
 // TestFullnodeADayAhead asks a fullnode that states a time a day ahead. The server sells nothing,
-// and records nothing that the fullnode says, until a fullnode agrees with the clock.
+// and records nothing from the fullnode, until a fullnode agrees with the clock.
 func TestFullnodeADayAhead(t *testing.T) {
 	t.Parallel()
 	chain, honest := e2e.StartChain(t), fullnode.Start(t, fullnode.Options{})
@@ -193,7 +193,7 @@ func TestChannelIsExtended(t *testing.T) {
 }
 
 // TestTwoInstancesOfOneReceiver pays two instances with one micropayment. The instance that has not
-// collected it says so.
+// collected it reports that.
 func TestTwoInstancesOfOneReceiver(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -223,8 +223,8 @@ func TestTwoInstancesOfOneReceiver(t *testing.T) {
 	})
 }
 
-// TestReconcileAChannel compares a channel with the chain after others have withdrawn something
-// there.
+// TestReconcileAChannel compares a channel with the chain after a third party has withdrawn
+// something there.
 func TestReconcileAChannel(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)

@@ -33,7 +33,7 @@ type debtor struct {
 	honest       bool
 	never        bool                    // the server may sell it nothing
 	change       func(*micropay.Payment) // of each payment
-	harm         func(*debtor)           // what the payer does on the chain after a purchase
+	harm         func(*debtor)           // the payer's acts on the chain after a purchase
 	random       *rand.Rand
 	acknowledged uint64 // the highest acknowledged amount
 	ended        bool   // on the chain
@@ -43,11 +43,10 @@ type debtor struct {
 
 // TestBooksAreEqualAfterKillsLong kills the server, and cuts the fullnode off, for an hour
 // (SLUICE_TEST_LONG) while honest payers pay beside attackers. Attackers sign payments that no
-// chain executes, offer a thousand times the gas price, let payments expire, deposit what the
-// server has collected, and end channels and open them again. The fullnode's clock may be a day
-// ahead. The server halts nothing, and no attacker owes more than its channel's selling limit. At
-// the end the service and the chain have the same books: the server has collected what honest
-// payers owe, once.
+// chain executes, offer a thousand times the gas price, let payments expire, deposit the collected
+// amount, and end channels and open them again. The fullnode's clock may be a day ahead. The server
+// halts nothing, and no attacker owes more than its channel's selling limit. At the end the service
+// and the chain have the same books: the server has collected the honest payers' debts, once.
 func TestBooksAreEqualAfterKillsLong(t *testing.T) {
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -103,7 +102,7 @@ func newDebtors(chain *e2e.TestChain, s *e2e.Server, seed uint64) []*debtor {
 		{name: "an account sequence that has passed", change: func(p *micropay.Payment) { p.Form, p.AccountSequence = micropay.FormPlain, 0 }},
 		{name: "a versioned payload with a wrong sequence", change: func(p *micropay.Payment) { p.Form, p.AccountSequence = micropay.FormSequence, 3 }},
 		{name: "a thousand times the price of gas", never: true, change: func(p *micropay.Payment) { p.GasPrice *= 1000; p.MaxGas = 500 }},
-		{name: "deposits what was collected", change: unchanged, harm: func(d *debtor) {
+		{name: "deposits the collected amount", change: unchanged, harm: func(d *debtor) {
 			d.chain.Deposit(onChain(d.chain, d.S.T, d.Number), onChain(d.chain, d.S.T, d.Number).Withdrawn)
 		}},
 		{name: "ends its channels", change: unchanged, harm: func(d *debtor) { d.chain.Remove(onChain(d.chain, d.S.T, d.Number)); d.ended = true }},
@@ -240,7 +239,7 @@ func (d *debtor) reconsider(killed *atomic.Bool) bool {
 	return true
 }
 
-// synchronize continues from what the service has accepted.
+// synchronize continues from the amount that the service has accepted.
 func (d *debtor) synchronize(r e2e.Response) e2e.ChannelState {
 	var state e2e.ChannelState
 	r.Decode(d.S.T, &state)
@@ -249,7 +248,7 @@ func (d *debtor) synchronize(r e2e.Response) e2e.ChannelState {
 	return state
 }
 
-// Verify compares the channel with what was acknowledged and issued, and with its limit.
+// Verify compares the channel with the acknowledged and issued amounts, and with its limit.
 func (d *debtor) Verify() {
 	d.S.T.Helper()
 	issued := d.Amount
@@ -264,8 +263,8 @@ func (d *debtor) Verify() {
 	}
 }
 
-// clear waits until the server has collected everything that an honest payer owes. It renews what
-// expires meanwhile.
+// clear waits until the server has collected everything that an honest payer owes. It renews
+// payments that expire meanwhile.
 func (d *debtor) clear() {
 	d.S.T.Helper()
 	var never atomic.Bool
@@ -300,8 +299,8 @@ func compareBooks(t *testing.T, s *e2e.Server, chain *e2e.TestChain, debtors []*
 	}
 }
 
-// booked waits until the service has settled what the chain has executed over the channel, because
-// a submission may still be in flight, and returns the channel.
+// booked waits until the service has settled the amount that the chain has executed over the
+// channel, because a submission may still be in flight, and returns the channel.
 func (d *debtor) booked() (state e2e.ChannelState) {
 	d.S.T.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -318,9 +317,9 @@ func (d *debtor) booked() (state e2e.ChannelState) {
 	}
 }
 
-// executed returns what the chain has paid over the channel's number, and the greatest amount that
-// it has executed. They differ if the channel was opened again: the new one pays a whole amount,
-// including what the old one has paid of it.
+// executed returns the sum that the chain has paid over the channel's number, and the greatest
+// amount that it has executed. They differ if the channel was opened again: the new one pays a
+// whole amount, including the part that the old one has paid.
 func (d *debtor) executed() (paid, highest uint64) {
 	for _, e := range d.chain.Executed() {
 		if e.Channel == d.Number && e.Success {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestRecoverWithTheChain: a database is set back to before a payment that was collected. sluice
-// recover reads the channel from the chain, and what was withdrawn is neither sold nor collected
+// recover reads the channel from the chain, and the withdrawn amount is neither sold nor collected
 // again.
 func TestRecoverWithTheChain(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestRecoverWithTheChain(t *testing.T) {
 
 	r := e2e.SluiceRuns(t, "recover", "--data", s.Data, "--yes", "--chain-url", chain.URL(), "--chain-api-key-file", e2e.SecretFile(t, chain.APIKey+"\n"))
 	if r.Code != 0 || !strings.Contains(r.Stdout, "Units that were withdrawn and not known here: 40.\n  "+c.ID) {
-		t.Errorf("the recovery does not tell what was withdrawn: %+v", r)
+		t.Errorf("the recovery does not report the withdrawn amount: %+v", r)
 	}
 	s.Restart()
 	e2e.CheckProblem(t, s.Do("POST", "/v1/sessions", paid), 409, "micropayment_stale")

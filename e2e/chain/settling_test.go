@@ -63,7 +63,7 @@ func TestSettlingSurvivesKills(t *testing.T) {
 }
 
 // TestSettlingIsTakenOver kills the leader while a submission's outcome is not known. Another node
-// learns it, and collects what the nodes have accepted later.
+// learns it, and collects the payments that the nodes have accepted later.
 func TestSettlingIsTakenOver(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -85,7 +85,7 @@ func TestSettlingIsTakenOver(t *testing.T) {
 	leader.Kill()
 	chain.Heal()
 	for _, c := range []*e2e.Channel{lost, unsent} {
-		c.Buy(5) // replaces what is pending, but not what is in flight
+		c.Buy(5) // replaces the pending settlement, but not the submission in flight
 		c.Settled()
 	}
 	for _, c := range []*e2e.Channel{lost, unsent} {
@@ -222,7 +222,7 @@ func TestPaymentThatWaitsForTheChainIsOverdue(t *testing.T) {
 	s.Restart()
 	overdue(`.*[1-9].*`)
 	if metrics := s.MetricsOf(); !strings.Contains(metrics, "\nsluice_settlements_waiting 1\n") || !strings.Contains(metrics, "\nsluice_settlements_waiting_units 10\n") {
-		t.Errorf("what waits is not in the metrics:\n%s", metrics)
+		t.Errorf("the waiting amount is not in the metrics:\n%s", metrics)
 	}
 	chain.Heal()
 	c.Settled()

@@ -59,8 +59,8 @@ func TestGeneratedGoClient(t *testing.T) {
 	}
 }
 
-// openAPI30 returns an OpenAPI 3.1 document in the form of OpenAPI 3.0. It converts what ours use
-// from 3.1: lists of types, and contentEncoding.
+// openAPI30 returns an OpenAPI 3.1 document in the form of OpenAPI 3.0. It converts the parts of
+// 3.1 that ours uses: lists of types, and contentEncoding.
 func openAPI30(t *testing.T, document []byte) []byte {
 	t.Helper()
 	var doc map[string]any

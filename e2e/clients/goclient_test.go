@@ -32,7 +32,7 @@ type clientTransfer struct {
 	URL   string
 	Path  string // the file's path
 	Put   bool   // otherwise a download
-	Pipe  bool   // uploads what the process reads from a pipe
+	Pipe  bool   // uploads from a pipe
 	Size  int64  // of each part or range
 	Peers int    // concurrent requests
 
@@ -41,7 +41,7 @@ type clientTransfer struct {
 
 const transferVariable = "SLUICE_E2E_TRANSFER"
 
-// transferDone is what the process prints.
+// transferDone is the process's output.
 type transferDone struct {
 	Error string
 	Peak  string // line of /proc/self/status
@@ -167,7 +167,7 @@ func TestGoClientKilled(t *testing.T) {
 		if err := command.Wait(); err == nil {
 			t.Fatal("the client ended before it was killed")
 		}
-		p.Release() // what the client sent before has arrived
+		p.Release() // everything that the client sent before has arrived
 	}
 	reached := p.After(parts / 3)
 	kill(startTransfer(t, put), reached)
@@ -200,7 +200,7 @@ func TestGoClientKilled(t *testing.T) {
 	for _, n := range p.Requested() {
 		twice += n - 1
 	}
-	// What the client was receiving when the test killed it is not on disk.
+	// Ranges that the client was receiving when the test killed it are not on disk.
 	if len(p.Requested()) != parts || twice > get.Peers {
 		t.Errorf("%d ranges were requested, %d of them twice", len(p.Requested()), twice)
 	}

@@ -20,7 +20,7 @@ import (
 // BenchmarkGoClient compares the Go client with curl: the same connections, parts, ranges and
 // digests, and a process for each transfer of SLUICE_BENCH_BYTES (256 MiB if unset). With digests
 // and verification the client is the built binary, which always has them. curl does not verify,
-// does not compute the digests that it sends, and does not sync what it receives.
+// does not compute the digests that it sends, and does not sync the received file.
 //
 // An iteration is a transfer by each of them, in alternating order. The results are medians:
 // "speed" is curl's duration divided by the client's, and "cpu" the client's processor time divided

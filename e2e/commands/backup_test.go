@@ -11,7 +11,7 @@ import (
 )
 
 // TestDamagedBackupIsFound flips a byte in each kind of file that a backup has: verify finds it,
-// and says where.
+// and names the file.
 func TestDamagedBackupIsFound(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

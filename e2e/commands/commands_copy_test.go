@@ -114,7 +114,7 @@ func TestSyncCommand(t *testing.T) {
 	}
 	if runtime.GOOS != "windows" {
 		run(5, "skipped: DIR/source/extra: it is a symbolic link\n", "--delete DIR/source :team")
-		same("a source with a link", one.Names("team"), "a", "extra", "sub/b") // what it skips is not deleted
+		same("a source with a link", one.Names("team"), "a", "extra", "sub/b") // a skipped name is not deleted
 		testenv.OK(t, os.Remove(filepath.Join(dir, "source", "extra")))
 
 		// The server refuses control characters.
@@ -161,7 +161,8 @@ func TestSyncCommand(t *testing.T) {
 }
 
 // TestCopyBetweenServersResumes interrupts the command while it copies a large blob from one server
-// to another. The next run must send no acknowledged part again, and read only what it sends.
+// to another. The next run must send no acknowledged part again, and read only the bytes that it
+// sends.
 func TestCopyBetweenServersResumes(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	const parts = 20

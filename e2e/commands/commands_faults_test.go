@@ -41,7 +41,7 @@ func TestFolderSurvivesFaults(t *testing.T) {
 			source, target := e2e.MakeTree(t, files), t.TempDir()
 			tree := readTree(t, source)
 
-			r.responses = 158 + len(files) // of the three files in several parts, and of the others
+			r.responses = 158 + len(files) // for three files in several parts, and for single-part ones
 			r.until("put", "-r", source, "team/dir", "--part-size", "256KiB", "--url", p.URL)
 			for request, n := range p.Delivered {
 				if strings.HasPrefix(request, "PUT ") && n != 1 {

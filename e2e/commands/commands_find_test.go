@@ -14,7 +14,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestFindAndTree checks what find and tree print, and their exit codes.
+// TestFindAndTree checks the output and exit codes of find and tree.
 func TestFindAndTree(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
@@ -111,8 +111,8 @@ func TestFindByAge(t *testing.T) {
 	}
 }
 
-// TestFindPrintsWhileItLists checks that find and tree print what is on a page although the next
-// one fails.
+// TestFindPrintsWhileItLists checks that find and tree print a page's names although the next page
+// fails.
 func TestFindPrintsWhileItLists(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -31,7 +31,7 @@ func readTree(t testing.TB, dir string) map[string]string {
 	return tree
 }
 
-// textOf returns what readTree returns for a file with this text.
+// textOf returns readTree's entry for a file with this text.
 func textOf(text string) string {
 	return fmt.Sprintf("%d bytes, %x", len(text), sha256.Sum256([]byte(text)))
 }
@@ -77,8 +77,8 @@ func TestGetCommand(t *testing.T) {
 	}
 }
 
-// TestNamesOfOtherBytes checks that operands that are not UTF-8 name the file or the blob that they
-// say.
+// TestNamesOfOtherBytes checks that operands that are not UTF-8 name the file or the blob with
+// exactly these bytes.
 func TestNamesOfOtherBytes(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestListingCommands checks what ls, stat, cat and du print.
+// TestListingCommands checks the output of ls, stat, cat and du.
 func TestListingCommands(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
@@ -177,8 +177,8 @@ func TestRemoveWithAKeyForWrites(t *testing.T) {
 	s.As(reader).Must(404, "GET", "/v1/blobs/team/a", nil)
 }
 
-// TestCommandsWithoutAServerOrAKey checks that commands say where a server and a key come from if
-// there is none.
+// TestCommandsWithoutAServerOrAKey checks that commands explain where a server and a key come from
+// if there is none.
 func TestCommandsWithoutAServerOrAKey(t *testing.T) {
 	t.Parallel()
 	s := e2e.StartHosted(t, "key")
@@ -203,7 +203,7 @@ func TestCommandsWithoutAServerOrAKey(t *testing.T) {
 }
 
 // TestDeletesInProgressWhenAnotherIsRefused deletes a blob that the key does not permit to delete,
-// while the command is deleting others: it must wait for these and report them.
+// while the command is deleting more blobs: it must wait for these and report them.
 func TestDeletesInProgressWhenAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	var inProgress sync.WaitGroup
@@ -230,7 +230,7 @@ func TestDeletesInProgressWhenAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// TestOutcomesThatAreUnknown loses every response to a write. Commands must not say that nothing
+// TestOutcomesThatAreUnknown loses every response to a write. Commands must not report that nothing
 // was done, nor that some were not done.
 func TestOutcomesThatAreUnknown(t *testing.T) {
 	t.Parallel()

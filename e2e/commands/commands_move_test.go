@@ -13,7 +13,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestMoveCommand moves blobs, and checks what the command prints.
+// TestMoveCommand moves blobs, and checks the command's output.
 func TestMoveCommand(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

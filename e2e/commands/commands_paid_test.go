@@ -15,7 +15,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// spending is what a command with --json has spent.
+// spending is the spending that a command with --json reports.
 type spending struct {
 	Status, Spent, TotalSpent, SessionID, ChannelID, StateFile string
 	ChunksetsCharged, ChunksetsInDoubt                         int64
@@ -63,7 +63,7 @@ func TestPaidCommands(t *testing.T) {
 	}
 	paid := func(maxSpend int, args ...string) []string { return append(args, pays(maxSpend)...) }
 
-	// Without the flags, an error says what to add, and the command writes nothing.
+	// Without the flags, an error names the flags to add, and the command writes nothing.
 	const hint = "; --pay --max-price AMOUNT --max-spend AMOUNT buys what is needed, and --session ID pays with a session of sluice pay\n"
 	run(4, "", hint, "cat", "0x1/a")
 	run(4, "", hint, "get", "0x1/a", dir)
@@ -81,7 +81,7 @@ func TestPaidCommands(t *testing.T) {
 	run(4, "", "MaxPrice is 2", append(paid(100, "cat", "0x1/a"), "--max-price", "2")...)
 	run(4, "", "MaxChunksets 1 are charged or in use; --max-chunksets sets the limit", append(paid(100, "get", "0x1/big", dir), "--max-chunksets", "1")...)
 
-	// Each command buys what it needs, in the session that the first one bought.
+	// Each command buys the chunksets that it needs, in the session that the first one bought.
 	run(0, "text", "1 chunkset charged; 3 units spent, 3 in all, of at most 3\n", paid(3, "cat", "0x1/a")...)
 	run(0, "text", "", append(paid(6, "cat", "0x1/a"), "-q")...)
 	run(0, "", "0x1/big -> "+filepath.Join(dir, "big")+"\n2 chunksets charged; 6 units spent, 12 in all, of at most 100\n", paid(100, "get", "0x1/big", dir)...)
@@ -91,13 +91,13 @@ func TestPaidCommands(t *testing.T) {
 	}
 	again := spendingOf(t, s.Sluice(paid(100, "sync", ":0x1/dir", dir, "--json")...))
 	if again.ChunksetsCharged != 0 || again.Spent != "0" || again.TotalSpent != "21" {
-		t.Errorf("what is there already: %+v", again)
+		t.Errorf("a file that is there already: %+v", again)
 	}
 	run(0, "", "1 chunkset charged; 3 units spent, 24 in all, of at most 100\n", paid(100, "cp", ":0x1/a", filepath.Join(dir, "copy"))...)
 	run(0, "", "2 chunksets charged; 30 units spent, 54 in all, of at most 100\n", append(paid(100, "get", "0x1/big", filepath.Join(dir, "bought")), "--purchase", "10")...)
 	last := spendingOf(t, s.Sluice(paid(54, "get", "0x1/big", filepath.Join(dir, "prepaid"), "--json")...))
 	if last.ChunksetsCharged != 2 || last.Spent != "0" || last.TotalSpent != "54" || last.SessionID != first.SessionID {
-		t.Errorf("with what remained in the session: %+v, not %+v", last, first)
+		t.Errorf("with the rest of the session: %+v, not %+v", last, first)
 	}
 	session := s.SessionState(first.SessionID)
 	if session.ChunksetsTotal != 18 || session.ChunksetsLeft != 6 {
@@ -107,7 +107,7 @@ func TestPaidCommands(t *testing.T) {
 	run(4, "", "(402 charge_above_limit, request ", "get", "0x1/big", "-", "--session", first.SessionID, "--max-chunksets", "1")
 	run(4, "", "session_not_found", "cat", "0x1/a", "--session", "none")
 
-	// A limit that does not suffice for everything: what the command has paid for arrives.
+	// A limit that does not suffice for everything: blobs that the command has paid for arrive.
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "dir/big"), e2e.Content(2, 8*e2e.ChunksetSize))
 	part := t.TempDir()
 	r := s.Sluice(paid(66, "get", "-r", "0x1/dir", part)...)
@@ -121,8 +121,8 @@ func TestPaidCommands(t *testing.T) {
 		t.Errorf("the folder has %v", got)
 	}
 
-	// A client cannot know a small blob's ETag without a payment, so the command copies others with
-	// the same size.
+	// A client cannot know a small blob's ETag without a payment, so the command copies even blobs
+	// with equal sizes.
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "small/a"), []byte("TEXT"))
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "other/a"), []byte("text"))
 	run(0, "", "0x1/small/a -> 0x1/other/a\n", paid(100, "sync", ":0x1/small/", ":0x1/other/")...)
@@ -133,7 +133,7 @@ func TestPaidCommands(t *testing.T) {
 	}
 }
 
-// TestPaidReadsOfFreeBlobs checks that a command that may pay pays nothing for what is free.
+// TestPaidReadsOfFreeBlobs checks that a command that may pay pays nothing for free reads.
 func TestPaidReadsOfFreeBlobs(t *testing.T) {
 	t.Parallel()
 	_, pays := paidServer(t, nil)
@@ -144,7 +144,7 @@ func TestPaidReadsOfFreeBlobs(t *testing.T) {
 	}
 }
 
-// TestPaidGetResumes interrupts a paid download. The next run must pay only for what is missing,
+// TestPaidGetResumes interrupts a paid download. The next run must pay only for the missing bytes,
 // with the same session.
 func TestPaidGetResumes(t *testing.T) {
 	t.Parallel()
@@ -171,7 +171,7 @@ func TestPaidGetResumes(t *testing.T) {
 	}
 	state := (&e2e.Channel{S: s, ID: after.ChannelID}).State()
 	if state.Accepted != after.TotalSpent || state.Credit != "0" || len(state.Sessions) != 1 {
-		t.Errorf("the channel is %s with %d sessions, and the command says %+v", state.Money(), len(state.Sessions), after)
+		t.Errorf("the channel is %s with %d sessions, and the command reports %+v", state.Money(), len(state.Sessions), after)
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "big")); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("the file has %d bytes, %v, want %d", len(got), err, len(data))

@@ -39,7 +39,7 @@ type printedTransfer struct {
 	Size                                 int64
 }
 
-// transfers parses what a command with --json prints.
+// transfers parses a command's output with --json.
 func transfers(t testing.TB, r e2e.Result) (lines []printedTransfer) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(r.Stdout))
@@ -202,11 +202,11 @@ func TestPutOfStandardInput(t *testing.T) {
 	}
 }
 
-// resumable is what a command says that can be run again to go on.
+// resumable is a command's hint that it can be run again to go on.
 const resumable = "what was transferred of large files is kept; run the same command again to go on\n"
 
 // TestOutageSaysHowToGoOn ends the server within an upload, and before one. Only the command that
-// has transferred something says that it can be run again to go on, and it can.
+// has transferred something prints that it can be run again to go on, and it can.
 func TestOutageSaysHowToGoOn(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)
@@ -273,8 +273,8 @@ func TestPutResumes(t *testing.T) {
 	}
 }
 
-// TestPutFolder checks what the command stores from a folder and what it skips, and that a second
-// run sends only what has changed.
+// TestPutFolder checks which files the command stores from a folder and which it skips, and that a
+// second run sends only changed files.
 func TestPutFolder(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

@@ -28,8 +28,8 @@ func terminalCommand(ctx context.Context, command string) *exec.Cmd {
 	return c
 }
 
-// startOnTerminal starts a shell command on a terminal. It returns what the terminal shows, as it
-// is drawn, and a function that waits for the command's end.
+// startOnTerminal starts a shell command on a terminal. It returns the terminal's output, as it is
+// drawn, and a function that waits for the command's end.
 func startOnTerminal(t testing.TB, command string) (shown *e2e.LogBuffer, wait func() error) {
 	t.Helper()
 	c := terminalCommand(t.Context(), command)
@@ -42,8 +42,7 @@ func startOnTerminal(t testing.TB, command string) (shown *e2e.LogBuffer, wait f
 	return shown, func() error { return errors.Join(<-read, c.Wait()) }
 }
 
-// onTerminal types this text to a shell command on a terminal, and returns what the terminal
-// showed.
+// onTerminal types this text to a shell command on a terminal, and returns the terminal's output.
 func onTerminal(t testing.TB, command, typed string) string {
 	t.Helper()
 	c := terminalCommand(t.Context(), command)
@@ -138,7 +137,7 @@ func TestResumeOnATerminal(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	stored := len(p.Acknowledged())
-	answered := p.After(1) // which says what the server has
+	answered := p.After(1) // which states the bytes that the server has
 	release := sync.OnceFunc(p.Resume)
 	t.Cleanup(release)
 	shown, wait := startOnTerminal(t, fmt.Sprintf("stty cols %d rows 24 && %s %s", columns, e2e.Sluice, strings.Join(line, " ")))
@@ -159,5 +158,5 @@ func TestResumeOnATerminal(t *testing.T) {
 
 var controlSequence = regexp.MustCompile("\x1b\\[[0-9]*[A-Za-z]|\r")
 
-// lines returns what was drawn, with each drawing below the last one.
+// lines returns the output with each drawing below the last one.
 func lines(shown *e2e.LogBuffer) string { return controlSequence.ReplaceAllString(shown.String(), "") }

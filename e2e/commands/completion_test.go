@@ -22,7 +22,7 @@ func TestRemoteNamesAreCompleted(t *testing.T) {
 	}
 	words := func(args ...string) string {
 		r := e2e.SluiceRuns(t, append([]string{"completion", "words", "--"}, args...)...)
-		testenv.Equal(t, r.Stderr, "", "what %q says", args)
+		testenv.Equal(t, r.Stderr, "", "the errors of %q", args)
 		return strings.Join(strings.Split(strings.TrimSuffix(r.Stdout, "\n"), "\n"), "|")
 	}
 	for line, want := range map[string]string{
@@ -66,7 +66,7 @@ end`
 		command.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8", "SLUICE_URL="+s.URL)
 		out, err := command.CombinedOutput()
 		testenv.OK(t, err)
-		testenv.Equal(t, string(out), test.want, "what %s completes", shell)
+		testenv.Equal(t, string(out), test.want, "the completion of %s", shell)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
 		t.Error("a name was evaluated")

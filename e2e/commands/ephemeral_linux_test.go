@@ -36,7 +36,7 @@ func startEphemeral(t *testing.T, temporary string, flags ...string) *e2e.Server
 }
 
 // ownFolders returns a running ephemeral server's folders: the data folder, and the database's
-// folder if that is another one.
+// folder if that differs.
 func ownFolders(s *e2e.Server) []string {
 	s.T.Helper()
 	dirs := []string{filepath.Dir(s.Data)}
@@ -138,9 +138,9 @@ func TestSeededInstance(t *testing.T) {
 	}
 }
 
-// TestFirstScreen checks what a terminal shows when a local instance starts after another one was
-// killed, that the lines fit on 80 columns, and that Ctrl-C stops the server. The quickstart has
-// its lines for S3.
+// TestFirstScreen checks a terminal's output when a local instance starts after another was killed,
+// that the lines fit on 80 columns, and that Ctrl-C stops the server. The quickstart has its lines
+// for S3.
 func TestFirstScreen(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()
@@ -174,7 +174,7 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
-// TestLogOnATerminal checks what a local instance's log shows a developer: a line of at most 80
+// TestLogOnATerminal checks a local instance's log as a developer sees it: a line of at most 80
 // columns for each request, with the blob's name, which cannot control the terminal. Colors are the
 // only escape sequences, and NO_COLOR removes them.
 func TestLogOnATerminal(t *testing.T) {
@@ -290,7 +290,7 @@ func TestReset(t *testing.T) {
 		t.Errorf("shown is %q", shown)
 	}
 	if !exists(t, notes) {
-		t.Error("a file of others was deleted")
+		t.Error("a foreign file was deleted")
 	}
 	testenv.OK(t, os.Remove(notes))
 	s.Restart()

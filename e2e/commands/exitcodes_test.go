@@ -12,7 +12,7 @@ import (
 )
 
 // TestExitCodesOfFailures makes commands fail, and checks that each returns the exit code that
-// docs/cli.md states for the failure and prints a sentence that says what is wrong.
+// docs/cli.md states for the failure and prints a sentence about it.
 func TestExitCodesOfFailures(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
@@ -25,7 +25,7 @@ func TestExitCodesOfFailures(t *testing.T) {
 	for _, test := range []struct {
 		args   string // DIR is a folder, NONE a path at which there is nothing, and LF a line break
 		code   int
-		stderr string // what it contains; "" if it must be empty
+		stderr string // a part of it; "" if it must be empty
 	}{
 		// 0: success, with a remark if there was nothing to do.
 		{"ls team", 0, ""},
@@ -58,7 +58,7 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{"put DIR/large team/x --part-size 1000 --meta a=bLFc", 2, "the value of Blob-Meta-a has a line break"},
 		{"put DIR/large team/x --part-size 1", 2, "--part-size sets the size of the parts"},
 
-		// 3: what is named does not exist.
+		// 3: a named blob, folder or account does not exist.
 		{"ls team/none/", 3, "there are no blobs below team/none/\n"},
 		{"ls -r team/none", 3, "there are no blobs with names that begin with team/none\n"},
 		{"ls --json team/none", 3, "there are no blobs with names that begin with team/none\n"},

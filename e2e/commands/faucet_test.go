@@ -26,8 +26,8 @@ func TestFaucet(t *testing.T) {
 	e2e.StartHosted(t, "paid").AsAdmin().WantCode(404, "route_not_found", "POST", target, body)
 }
 
-// TestPayFromTheFaucet walks through a payment on the command line, twice, and reads with what it
-// has bought.
+// TestPayFromTheFaucet walks through a payment on the command line, twice, and reads with the
+// bought chunksets.
 func TestPayFromTheFaucet(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid"}})
@@ -54,7 +54,7 @@ func TestPayFromTheFaucet(t *testing.T) {
 		for _, want := range []string{"1. Account " + address + " pays.", "whose deposit is now " + test.deposit + " units.", test.step3,
 			fmt.Sprintf("curl -H 'Session-Id: %s' %s/v1/blobs/ACCOUNT/NAME", session, s.URL)} {
 			if !strings.Contains(r.Stderr, want) {
-				t.Errorf("%q does not say %q", r.Stderr, want)
+				t.Errorf("%q does not contain %q", r.Stderr, want)
 			}
 		}
 		s.Must(200, "HEAD", e2e.BlobTarget("0x1", "paid"), nil)

@@ -14,7 +14,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// belongings are what a test stores in a server before a backup, and reads after its restore.
+// belongings are the things that a test stores in a server before a backup, and reads after its
+// restore.
 type belongings struct {
 	blobs   map[string]string // digests by target
 	upload  string            // with its first part
@@ -57,7 +58,7 @@ func (b *belongings) Check(s *e2e.Server) {
 	s.T.Helper()
 	for target, want := range b.blobs {
 		if r := s.Must(200, "GET", target, nil); e2e.Digest(r.Body) != want {
-			s.T.Errorf("%s is %v, not what was stored", target, r)
+			s.T.Errorf("%s is %v, not the stored blob", target, r)
 		}
 	}
 	e2e.CheckProblem(s.T, s.Do("GET", e2e.BlobTarget("0x1", "deleted"), nil), 404, "blob_not_found")
@@ -98,7 +99,7 @@ func TestRestoreToNodesAndBack(t *testing.T) {
 	e2e.Prints(t, "backup", there, "--data", first.Data)
 	b.Check(first)
 	first.Stop()
-	e2e.Prints(t, "backup", there, "--data", first.Data) // what has changed since the first one
+	e2e.Prints(t, "backup", there, "--data", first.Data) // the changes since the first one
 	e2e.Restored(t, nil, there, "--to-meta", meta, "--to-bytes", bytes)
 
 	c.Start(1)

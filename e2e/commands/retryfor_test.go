@@ -12,8 +12,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestRetryFor kills the server while commands transfer, and starts it again when they have said
-// that it is away. They end as if nothing had happened, except the one that must not wait.
+// TestRetryFor kills the server while commands transfer, and starts it again when they have
+// reported that it is away. They end as if nothing had happened, except the one that must not wait.
 func TestRetryFor(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)
@@ -44,7 +44,7 @@ func TestRetryFor(t *testing.T) {
 		t.Errorf("with --retry-for 0s: exit code %d, %s", code, impatientSays)
 	}
 	const away = "the server is away, trying again: "
-	e2e.Await(t, "the commands do not say that the server is away", func() bool {
+	e2e.Await(t, "the commands do not report that the server is away", func() bool {
 		return strings.Contains(putSays.String(), away) && strings.Contains(getSays.String(), away)
 	})
 	s.Restart()

@@ -18,7 +18,7 @@ func TestTransferFlags(t *testing.T) {
 	for _, test := range []struct {
 		args   string // DIR and OTHER are folders
 		code   int
-		stderr string // what it contains
+		stderr string // a part
 		names  string // of the blobs below team/x/ afterwards
 	}{
 		{"put -r DIR team/x/ --include keep.tmp --exclude *.tmp --exclude cache/ -j 1", 0, "3 copied", "a.jpg dir/c.jpg keep.tmp"},
@@ -40,8 +40,8 @@ func TestTransferFlags(t *testing.T) {
 	}
 }
 
-// TestMaxRate checks that transfers take at least as long as --max-rate says, whatever their number
-// at a time. How even the rate is, is tested without a clock beside the limiter.
+// TestMaxRate checks that transfers take at least as long as --max-rate requires, whatever their
+// number at a time. How even the rate is, is tested without a clock beside the limiter.
 func TestMaxRate(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

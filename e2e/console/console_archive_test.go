@@ -24,7 +24,7 @@ const saveToFiles = `(window.showSaveFilePicker = async (options) => {
 	return (await navigator.storage.getDirectory()).getFileHandle("saved", { create: true });
 }, true)`
 
-// saveInMemory makes a page a browser that cannot save to files. It keeps what the page downloads.
+// saveInMemory makes a page a browser that cannot save to files. It keeps the page's downloads.
 const saveInMemory = `(() => {
 	delete window.showSaveFilePicker;
 	window.__saved = [];
@@ -129,7 +129,7 @@ func TestConsoleDownloadsOneByOne(t *testing.T) {
 	p := openConsole(t, s, "#/blobs/0x1/few%2F")
 	p.untilText("[role=grid]", "0.txt")
 	evaluate[bool](p, saveInMemory)
-	// What the lists say is 100 MiB.
+	// The lists report 100 MiB for each blob.
 	evaluate[bool](p, `(() => {
 		const { json } = Response.prototype;
 		Response.prototype.json = async function () {

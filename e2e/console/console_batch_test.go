@@ -20,7 +20,7 @@ func faults(s *e2e.Server, rules ...string) {
 	s.Must(200, "PUT", "/v1/local/faults", e2e.AsJSON(s.T, map[string]any{"faults": list}))
 }
 
-// firstRows is an expression for what the list's first rows show.
+// firstRows is an expression for the texts in the list's first rows.
 const firstRows = `[...document.querySelectorAll(".grid-body .grid-row .wide")].slice(0, %d).map((cell) => cell.innerText.trim()).join(" ")`
 
 // settled waits until no dialog is open and the list shows these names.
@@ -64,7 +64,7 @@ func TestConsoleMovesAndCopiesSelections(t *testing.T) {
 		t.Errorf("after the move the focus is on %q", got)
 	}
 
-	// Escape cancels, and Enter renames what is before the extension.
+	// Escape cancels, and Enter renames. The part before the extension is selected.
 	p.keys(kb.F2)
 	p.until(`document.activeElement.matches(".rename")`)
 	p.keys("other", kb.Escape)
@@ -82,7 +82,7 @@ func TestConsoleMovesAndCopiesSelections(t *testing.T) {
 		t.Errorf("after the renaming the focus is on %q", got)
 	}
 
-	// A copy skips what exists, unless it is to be replaced.
+	// A copy skips existing names, unless they are to be replaced.
 	copyHere := func(replace bool) {
 		t.Helper()
 		p.until(`document.activeElement.matches("[role=row]")`)
@@ -109,7 +109,8 @@ func TestConsoleMovesAndCopiesSelections(t *testing.T) {
 	p.untilText("#toasts", "docs/a.txt was copied to 0x1/archive/2026/")
 	s.Holds("/v1/blobs/0x1/archive/2026/a.txt", []byte("content of docs/notes.tar.gz"))
 
-	// A name that exists is replaced only if the user says so, and a folder is renamed as a whole.
+	// An existing blob is replaced only if the user confirms it, and a folder is renamed as a
+	// whole.
 	evaluate[bool](p, `(location.hash = "#/blobs/0x1/archive%2F2026%2F", true)`)
 	p.settled("z/", "a.txt", "b.txt")
 	p.tabTo("row z/")
@@ -148,8 +149,8 @@ func TestConsoleMovesAndCopiesSelections(t *testing.T) {
 }
 
 // TestConsoleDeletesSelections deletes a folder with the count that it showed, but no blob that was
-// replaced since. What a lost connection interrupts is done once, and what failed can be tried
-// again.
+// replaced since. A deletion that a lost connection interrupts is done once, and a failed one can
+// be tried again.
 func TestConsoleDeletesSelections(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -190,7 +191,7 @@ func TestConsoleDeletesSelections(t *testing.T) {
 	p.untilText("#toasts", "a was copied to other/")
 	s.ListsOnly("other", "a")
 
-	// What is cancelled is left, and can be tried again.
+	// Blobs are left after a cancellation, which can be tried again.
 	p.until(`document.activeElement.matches("[role=row]")`)
 	p.keys(kb.Home)
 	faults(s, "DELETE blob 100%: delay 1500ms")
@@ -202,7 +203,7 @@ func TestConsoleDeletesSelections(t *testing.T) {
 	p.untilText("dialog", "blobs were left as they are.")
 	left := len(s.Names("0x1")) - 3
 	if got := p.Text("dialog"); !strings.Contains(got, fmt.Sprintf("%d of 13 blobs were not deleted", left)) || !strings.Contains(got, fmt.Sprintf("%d blobs were deleted.", 13-left)) {
-		t.Errorf("%d blobs are left, and the page says %s", left, got)
+		t.Errorf("%d blobs are left, and the page shows %s", left, got)
 	}
 	faults(s, "DELETE blob first 2: drop-reply")
 	p.press("Try again")
@@ -234,8 +235,8 @@ func TestConsoleDeletesSelections(t *testing.T) {
 	s.ListsOnly("0x1")
 }
 
-// TestConsoleSortsFolders sorts 1,500 names, and shows folders first also if their names are on a
-// later page, without moving what is seen.
+// TestConsoleSortsFolders sorts 1,500 names, and shows folders first even if their names are on a
+// later page, without moving visible rows.
 func TestConsoleSortsFolders(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -267,7 +268,7 @@ func TestConsoleSortsFolders(t *testing.T) {
 	p.keys(kb.Home)
 	first("folder/", "zebra/", "name-000000", "name-000001")
 
-	// A selection outlasts a new list, and a range extends from what was chosen last.
+	// A selection outlasts a new list, and a range extends from the row chosen last.
 	evaluate[bool](p, `(() => {
 		const row = (i) => document.querySelectorAll(".grid-body .grid-row")[i];
 		const click = (element, keys) => element.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, ...keys }));
@@ -280,7 +281,7 @@ func TestConsoleSortsFolders(t *testing.T) {
 	p.untilText(".selection", "2 selected: 1 blob (0 bytes), 1 folder")
 	p.until(`[...document.querySelectorAll("[role=row][aria-selected=true]")].map((row) => row.querySelector(".wide").innerText.trim()).join() === "zebra/,name-000001"`)
 	if !evaluate[bool](p, `document.querySelector("[aria-label='Select all']").indeterminate`) {
-		t.Error("the checkbox of the head does not say that some are selected")
+		t.Error("the checkbox of the head does not show that some are selected")
 	}
 
 	// Who does not want to wait for all names leaves the list as it was.

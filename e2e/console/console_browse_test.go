@@ -109,7 +109,7 @@ func TestConsoleSaysWhatIsWrongWithNames(t *testing.T) {
 	_, p := openLocal(t, "#/blob/0x1/"+strings.Repeat("a", 1025))
 	p.untilText("main", "The blob name is longer than 1024 characters.")
 	if shown := p.Text("main"); strings.Contains(shown, "Try again") {
-		t.Errorf("what stays wrong can be tried again: %s", shown)
+		t.Errorf("a lasting error can be tried again: %s", shown)
 	}
 	p.Open("#/blob/no%20account/name")
 	p.untilText("main", "The account must be an address")
@@ -218,7 +218,7 @@ func TestConsoleShowsNamesSafely(t *testing.T) {
 }
 
 // TestConsoleScrollsOver100000Names moves to a long list's end by the keyboard. The document
-// contains only what can be seen.
+// contains only visible rows.
 func TestConsoleScrollsOver100000Names(t *testing.T) {
 	t.Parallel()
 	p := openNames(t, 100_000)

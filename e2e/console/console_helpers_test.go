@@ -29,8 +29,8 @@ type consolePage struct {
 	ctx context.Context
 }
 
-// recordProblems runs before a page's scripts. It records what the policy blocked, errors that
-// nothing handles, and parts that the page sends again although it had their response.
+// recordProblems runs before a page's scripts. It records requests that the policy blocked, errors
+// that nothing handles, and parts that the page sends again although it had their response.
 const recordProblems = `
 window.__problems = [];
 window.__sending = window.__mostSending = 0;
@@ -241,7 +241,7 @@ func (p *consolePage) tabTo(text string) {
 	p.t.Fatalf("the tabulator never reached %q; the focus is on %q", text, p.focused())
 }
 
-// chord presses a key together with others.
+// chord presses a key together with modifiers.
 func (p *consolePage) chord(key string, with ...kb.Modifier) {
 	p.t.Helper()
 	p.Do(chromedp.KeyEvent(key, chromedp.KeyModifiers(with...)))
@@ -267,7 +267,7 @@ func (p *consolePage) enterKey(key string) {
 	p.press("Use key")
 }
 
-// keepCopies makes the page keep what it copies in window.__copied instead of the clipboard.
+// keepCopies makes the page copy to window.__copied and not to the clipboard.
 func (p *consolePage) keepCopies() {
 	p.t.Helper()
 	evaluate[bool](p, `(Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.__copied = text; } } }), true)`)

@@ -74,7 +74,7 @@ func TestConsoleReturnsToThePlace(t *testing.T) {
 	}
 }
 
-// TestConsoleFindsNames looks for a part of a name. The console says in how many names it has
+// TestConsoleFindsNames looks for a part of a name. The console shows in how many names it has
 // looked, loads all of them on request, and asks the server for names that begin with the part. The
 // filter outlasts a reload.
 func TestConsoleFindsNames(t *testing.T) {

@@ -116,6 +116,6 @@ func TestConsoleOffersOtherFolders(t *testing.T) {
 	p.keys(" ")
 	p.press("Move…")
 	p.until(`document.querySelectorAll("#to-folders option").length > 0`)
-	testenv.Equal(t, evaluate[string](p, `document.getElementById("to-folder").value + "|" + [...document.querySelectorAll("#to-folders option")].map((o) => o.value).join()`), "|b/", "what is offered")
+	testenv.Equal(t, evaluate[string](p, `document.getElementById("to-folder").value + "|" + [...document.querySelectorAll("#to-folders option")].map((o) => o.value).join()`), "|b/", "the offered folders")
 	p.press("Cancel")
 }

@@ -63,7 +63,7 @@ func takeScreens(t *testing.T, s *e2e.Server, views []screen) {
 	}
 }
 
-// takeScreensOfOperations takes the pictures of what somebody does.
+// takeScreensOfOperations takes the pictures of operations.
 func takeScreensOfOperations(t *testing.T, s *e2e.Server) {
 	t.Parallel()
 	p := openConsole(t, s, "api")
@@ -102,7 +102,7 @@ func takeScreensOfOperations(t *testing.T, s *e2e.Server) {
 	p.until(`document.getElementById("tray").hidden`)
 }
 
-// takeScreensOfSelections takes the pictures of what is done with a selection.
+// takeScreensOfSelections takes the pictures of operations on a selection.
 func takeScreensOfSelections(t *testing.T, s *e2e.Server) {
 	t.Parallel()
 	p := openConsole(t, s, "#/blobs/0x1/photos%2F")
@@ -131,7 +131,8 @@ func takeScreensOfSelections(t *testing.T, s *e2e.Server) {
 	p.screenshots("rename")
 }
 
-// fillForScreens stores what the pictures show. It returns a channel's id.
+// fillForScreens stores the blobs and sells the sessions in the pictures. It returns a channel's
+// id.
 func fillForScreens(s *e2e.Server) string {
 	s.T.Helper()
 	store(s, "0x1", "docs/readme.md", "text/markdown", "# sluice\n\nA blob store that meters reads.\n")

@@ -37,7 +37,7 @@ func TestConsoleSharesLinks(t *testing.T) {
 		p.t.Helper()
 		evaluate[bool](p, fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("input", { bubbles: true })); return true; })(document.querySelector("dialog[open] #%s"))`, e2e.AsJSON(t, text), field))
 	}
-	// copied presses a button, and returns what is copied.
+	// copied presses a button, and returns the copied text.
 	copied := func(choice string) string {
 		p.t.Helper()
 		evaluate[bool](p, `(window.__copied = "", true)`)
@@ -59,7 +59,7 @@ func TestConsoleSharesLinks(t *testing.T) {
 	fill("share-secret", secret)
 	read := copied("Copy link")
 	r := s.Must(200, "GET", read, nil)
-	testenv.Equal(t, string(r.Body), "shared", "what the link reads")
+	testenv.Equal(t, string(r.Body), "shared", "the blob that the link reads")
 	testenv.Equal(t, r.Header.Get("Cache-Control"), "private, no-store", "Cache-Control")
 	p.press("Copy link")
 	testenv.Equal(t, evaluate[string](p, `document.querySelector("dialog[open] #share-secret").value`), secret, "the secret that is proposed")
@@ -76,7 +76,7 @@ func TestConsoleSharesLinks(t *testing.T) {
 		t.Errorf("the link lists %s", body)
 	}
 	_, token, _ := strings.Cut(list, "&")
-	testenv.Equal(t, string(s.Must(200, "GET", e2e.BlobTarget("0x1", "dir/ä b.txt")+"?"+token, nil).Body), "shared", "what the link of the folder reads")
+	testenv.Equal(t, string(s.Must(200, "GET", e2e.BlobTarget("0x1", "dir/ä b.txt")+"?"+token, nil).Body), "shared", "the blob that the folder's link reads")
 	p.press("Copy link")
 	evaluate[bool](p, `(document.querySelector("dialog[open] input[value=create]").click(), true)`)
 	p.press("Copy link")
@@ -85,7 +85,7 @@ func TestConsoleSharesLinks(t *testing.T) {
 	create := copied("Copy link")
 	s.Must(204, "PUT", create, []byte("created"))
 	e2e.CheckProblem(t, s.Do("PUT", create, []byte("again")), 412, "precondition_failed")
-	testenv.Equal(t, string(s.As(key).Must(200, "GET", e2e.BlobTarget("0x1", "dir/new"), nil).Body), "created", "what is stored")
+	testenv.Equal(t, string(s.As(key).Must(200, "GET", e2e.BlobTarget("0x1", "dir/new"), nil).Body), "created", "the stored blob")
 
 	if stored := evaluate[string](p, `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href])`); strings.Contains(stored, secret) {
 		t.Errorf("the secret is stored: %s", stored)

@@ -48,7 +48,7 @@ func (p *consolePage) dropAndUpload(file string) {
 	p.press("Upload")
 }
 
-// throttle limits what the page sends, in bytes per second; -1 is without a limit.
+// throttle limits the page's uploads, in bytes per second; -1 is without a limit.
 func (p *consolePage) throttle(rate float64) {
 	p.t.Helper()
 	_, err := chromedp.Call(p.ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
@@ -67,7 +67,7 @@ func file(t *testing.T, name string, data []byte) string {
 }
 
 // TestConsoleUploadsByDrop drops a file and a folder, with an expiry, and checks that the console
-// replaces an existing blob only when the user says so.
+// replaces an existing blob only when the user confirms it.
 func TestConsoleUploadsByDrop(t *testing.T) {
 	t.Parallel()
 	s, p := openLocal(t, "#/blobs/0x1/in%2F")
@@ -125,7 +125,7 @@ func TestConsoleResumesUploads(t *testing.T) {
 		data[i] = byte(i * 31 >> 8)
 	}
 	big := file(t, "big.bin", data)
-	// The server stores four of the six parts; the page repeats the others until it is reloaded.
+	// The server stores four of the six parts; the page repeats two until it is reloaded.
 	s.Must(200, "PUT", "/v1/local/faults", []byte(`{"faults":[{"rule":"PUT part first 4: delay 1ms"},{"rule":"PUT part: status 503"}]}`))
 	p.throttle(6 << 20) // long enough for the page to show a speed
 	p.drop(big)
@@ -163,7 +163,7 @@ func TestConsoleResumesUploads(t *testing.T) {
 }
 
 // TestConsoleReplacesLargeBlobs stores a file in parts under a name that is taken. The page sends
-// no part before the user says that the blob is replaced.
+// no part before the user confirms that the blob is replaced.
 func TestConsoleReplacesLargeBlobs(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -327,8 +327,8 @@ func TestConsoleAbortsOpenUploads(t *testing.T) {
 }
 
 // TestConsoleUploadsInTwoTabs opens the console in a second tab while the first one stores a file.
-// The second tab neither offers to continue that upload nor to abort it, and begins another one
-// with the same file. When the first tab closes, the second one offers what it left.
+// The second tab neither offers to continue that upload nor to abort it, and begins a new one with
+// the same file. When the first tab closes, the second one offers to continue its upload.
 func TestConsoleUploadsInTwoTabs(t *testing.T) {
 	t.Parallel()
 	s, first := openEmptyFolder(t)

@@ -22,8 +22,8 @@ func folderOf(t *testing.T, count int) string {
 	return folder
 }
 
-// TestConsoleUploadsBatches uploads a folder several times. It is one line in the tray, which says
-// first what failed, and then asks once what becomes of all names that are taken.
+// TestConsoleUploadsBatches uploads a folder several times. It is one line in the tray, which first
+// shows the failures, and then asks once about all names that are taken.
 func TestConsoleUploadsBatches(t *testing.T) {
 	t.Parallel()
 	s, p := openEmptyFolder(t)
@@ -94,8 +94,8 @@ const quicken = `(() => {
 	return true;
 })()`
 
-// TestConsoleReconnects kills the server while a file is sent in parts and others wait. The page
-// says that it reconnects, without a rate, for longer than any other request is repeated, and
+// TestConsoleReconnects kills the server while a file is sent in parts and more files wait. The
+// page shows that it reconnects, without a rate, for longer than any other request is repeated, and
 // completes all when the server is back.
 func TestConsoleReconnects(t *testing.T) {
 	t.Parallel()

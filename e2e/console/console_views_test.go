@@ -143,8 +143,8 @@ func TestConsolePreviews(t *testing.T) {
 	p.untilText(".stage", "The blob is empty.")
 }
 
-// TestConsolePreviewsByName checks that a blob whose type says nothing, as curl -T stores it, is
-// previewed by its name, with nothing else than what its type would show. Other types are believed.
+// TestConsolePreviewsByName checks that a blob with a generic type, as curl -T stores it, is
+// previewed by its name exactly as with the right type. Other types are believed.
 func TestConsolePreviewsByName(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -235,7 +235,7 @@ func TestConsoleShowsTheFirstChannel(t *testing.T) {
 }
 
 // TestConsoleShowsMoney checks that the views of sessions, channels and a channel's ledger show
-// what happens while they are open.
+// changes while they are open.
 func TestConsoleShowsMoney(t *testing.T) {
 	t.Parallel()
 	s, p := openLocal(t, "#/sessions")
@@ -320,8 +320,8 @@ func TestConsoleShowsStatus(t *testing.T) {
 	p.untilText(".warn", "PUT part 2%: drop-reply")
 }
 
-// TestConsoleShowsSetback: after its database was set back, a server says so on the page of its
-// status, and what to do.
+// TestConsoleShowsSetback: after its database was set back, a server reports it on the page of its
+// status, with the remedy.
 func TestConsoleShowsSetback(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true}) // it logs the setback as an error
@@ -345,7 +345,7 @@ func TestConsoleShowsSetback(t *testing.T) {
 	s.Logged("everything but reads is refused", "it lacks changes that it has acknowledged", "run sluice recover")
 }
 
-// TestConsoleShowsDamage: after a read has found that an object is missing, the page says how much
+// TestConsoleShowsDamage: after a read has found that an object is missing, the page shows how much
 // is damaged, and which command names it.
 func TestConsoleShowsDamage(t *testing.T) {
 	t.Parallel()

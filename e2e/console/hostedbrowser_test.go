@@ -18,7 +18,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// pageView is what a page sees in a response.
+// pageView is a response as a page sees it.
 type pageView struct {
 	Status  int
 	Headers map[string]string
@@ -236,10 +236,10 @@ func TestBlobsAreNoScripts(t *testing.T) {
 			};
 		})()`, e2e.AsJSON(t, at+script), e2e.AsJSON(t, at+style)), chromedp.EvalAwaitPromise))
 		testenv.OK(t, err)
-		for what, want := range map[string]string{"script": "blocked", "module": "blocked", "import": "blocked", "style": "blocked", "worker": "blocked",
+		for label, want := range map[string]string{"script": "blocked", "module": "blocked", "import": "blocked", "style": "blocked", "worker": "blocked",
 			"shared": "blocked", "service": "blocked", "ran": "undefined", "styled": "", "own": "loaded"} {
-			if got[what] != want {
-				t.Errorf("in the console of %s, a blob as %s: %q, want %q", at, what, got[what], want)
+			if got[label] != want {
+				t.Errorf("in the console of %s, a blob as %s: %q, want %q", at, label, got[label], want)
 			}
 		}
 		// A page without a policy, which a proxy serves in the same origin.
@@ -326,7 +326,7 @@ func TestEmbeddedBlobs(t *testing.T) {
 
 // TestBlobsAreGuarded checks that every response about a blob has headers for two purposes. They
 // prevent a browser from sniffing its type and from running it in the service's origin, and they
-// say which pages may embed it.
+// restrict the pages that may embed it.
 func TestBlobsAreGuarded(t *testing.T) {
 	t.Parallel()
 	for embedding, s := range map[string]*e2e.Server{"cross-origin": e2e.StartHosted(t, "public").AsAdmin(), "same-site": e2e.Start(t, e2e.Options{})} {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestBackupUnderLoadLong is TestBackupUnderLoad with kills of both at each tenth, for as long as
-// make long says.
+// make long sets.
 func TestBackupUnderLoadLong(t *testing.T) {
 	t.Parallel()
 	var kills []kill

@@ -9,15 +9,15 @@ import (
 	"sluice/e2e"
 )
 
-// kill is what is killed when a place for backups has so many tenths of what a backup needs.
+// kill is a kill when a place for backups has so many of a backup's tenths.
 type kill struct {
 	tenths int
 	server bool // or the backup command
 }
 
 // TestBackupUnderLoad makes a backup beside a server with a load of all kinds of changes, while
-// both are killed repeatedly. What is restored must be what the instance had at one moment during
-// the last backup.
+// both are killed repeatedly. The restored instance must have the original's state at one moment
+// during the last backup.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	backupUnderLoad(t, []kill{{2, true}, {3, false}, {5, true}, {7, false}, {8, true}})
@@ -27,7 +27,7 @@ func TestBackupUnderLoad(t *testing.T) {
 func backupUnderLoad(t *testing.T, kills []kill) {
 	t.Helper()
 	seed := e2e.Seed(t)
-	// Without holds, the server would free what was replaced within a second.
+	// Without holds, the server would free replaced contents within a second.
 	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--garbage-grace", "0s", "--purge-every", "1s"}})
 	// Copying these is most of the work, so their number shows how much is done.
 	const kept, size = 300, 40 << 10

@@ -17,7 +17,7 @@ func TestBackupOnAFullDisk(t *testing.T) {
 	t.Run("source", backupOfAFullDisk)
 }
 
-// backupToAFullDisk fills the disk of a place. The command must fail and say why, and succeed
+// backupToAFullDisk fills the disk of a place. The command must fail and report why, and succeed
 // when there is space again.
 func backupToAFullDisk(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func backupToAFullDisk(t *testing.T) {
 }
 
 // backupOfAFullDisk fills the disk of a server while a backup runs. Deletes must make space, and
-// the backup must have what the server has afterwards.
+// the backup must have everything that the server has afterwards.
 func backupOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Data: tmpfs(t, "64m"), Flags: []string{"--garbage-grace", "0s"}})

@@ -60,7 +60,7 @@ func (c checkedInstance) check(t *testing.T, flags ...string) e2e.Result {
 	return e2e.Wrapped(t, c.wrapper, append(append([]string{"check"}, c.places...), flags...)...)
 }
 
-// printed is what check --json prints.
+// printed is the output of check --json.
 type printed struct {
 	Found       int64                         `json:"found"`
 	Findings    []struct{ Kind, Text string } `json:"findings"`
@@ -79,8 +79,8 @@ func (c checkedInstance) printed(t *testing.T, code int, flags ...string) (p pri
 	return p
 }
 
-// says ends the test unless a check with these flags has this exit code and prints all phrases.
-func (c checkedInstance) says(t *testing.T, code int, flags []string, phrases ...string) {
+// reports ends the test unless a check with these flags has this exit code and prints all phrases.
+func (c checkedInstance) reports(t *testing.T, code int, flags []string, phrases ...string) {
 	t.Helper()
 	r := c.check(t, flags...)
 	for _, phrase := range phrases {
@@ -107,7 +107,7 @@ func (c checkedInstance) checks(t *testing.T) {
 	}
 	diarists.End()
 
-	c.says(t, 0, nil, "Checked: ", "Not checked: the bytes of the objects", "No damage was found.\n")
+	c.reports(t, 0, nil, "Checked: ", "Not checked: the bytes of the objects", "No damage was found.\n")
 	if r := c.check(t, "--read-bytes"); r.Stderr != "" || r.Code != 0 {
 		t.Errorf("without a terminal: %+v", r)
 	}
@@ -116,11 +116,11 @@ func (c checkedInstance) checks(t *testing.T) {
 	text := testenv.Must(os.ReadFile(name))(t)
 	text[flipped/2] ^= 8
 	testenv.OK(t, os.WriteFile(name, text, 0o600))
-	c.says(t, 0, nil, "No damage was found.\n")
-	c.says(t, 6, []string{"--read-bytes"}, "object: object "+filepath.Base(name), `blob: blob "team/flipped" cannot be read as a whole`)
+	c.reports(t, 0, nil, "No damage was found.\n")
+	c.reports(t, 6, []string{"--read-bytes"}, "object: object "+filepath.Base(name), `blob: blob "team/flipped" cannot be read as a whole`)
 	name = c.object(t, lost)
 	testenv.OK(t, os.Remove(name))
-	c.says(t, 6, nil, "object: object "+filepath.Base(name)+" of 80002 bytes", "is missing", `blob: blob "team/lost" cannot be read as a whole`)
+	c.reports(t, 6, nil, "object: object "+filepath.Base(name)+" of 80002 bytes", "is missing", `blob: blob "team/lost" cannot be read as a whole`)
 	c.plantOrphan(t)
 	if p := c.printed(t, 6, "--read-bytes"); p.Found != 4 || p.Orphans != 1 || p.Findings[0].Kind != "object" || len(p.Failed)+len(p.Repaired)+len(p.NotRepaired) > 0 {
 		t.Errorf("in JSON: %+v", p)

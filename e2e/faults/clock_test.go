@@ -48,7 +48,7 @@ func TestClockOfTheDatabaseIsSet(t *testing.T) {
 	survivesTheClock(t, nodes, set)
 }
 
-// observed are the flags with which survivesTheClock sees what a node's tasks do.
+// observed are the flags with which survivesTheClock sees a node's tasks run.
 var observed = []string{"--purge-every", "1s", "--admin-addr", "127.0.0.1:0"}
 
 // survivesTheClock kills all nodes, sets their clock 25 hours ahead, and starts them. While the
@@ -74,7 +74,7 @@ func survivesTheClock(t *testing.T, nodes []*e2e.Server, set func(ahead time.Dur
 		state := e2e.Text(t, s.Must(200, "GET", "/v1/multipart-uploads/"+upload, nil).Object(t), "state")
 		testenv.Equal(t, state, "open", "%s: the upload", when)
 		for _, node := range nodes {
-			testenv.Equal(t, handled(node, "free_garbage")+handled(node, "purge"), 0, "%s: what was freed and purged", when)
+			testenv.Equal(t, handled(node, "free_garbage")+handled(node, "purge"), 0, "%s: freed and purged rows", when)
 		}
 	}
 	for _, node := range nodes {

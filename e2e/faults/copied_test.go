@@ -25,7 +25,7 @@ const (
 // the blobs' targets and content.
 func copied(t *testing.T) (s *e2e.Server, targets []string, data []byte) {
 	t.Helper()
-	s = e2e.Start(t, e2e.Options{Dirty: true}) // it logs what it finds as errors
+	s = e2e.Start(t, e2e.Options{Dirty: true}) // it logs its findings as errors
 	data = e2e.Content(1, 100_000)
 	for i := range 3 {
 		targets = append(targets, e2e.BlobTarget("0x1", fmt.Sprint("blob", i)))
@@ -73,8 +73,8 @@ func TestCopiedFolder(t *testing.T) {
 	}
 }
 
-// TestCopiedFolderWithoutObjects starts a server on a copied folder in which an object is
-// missing and one is cut: it names the blobs, serves the others, and refuses everything else until
+// TestCopiedFolderWithoutObjects starts a server on a copied folder in which an object is missing
+// and one is cut: it names the blobs, serves all whole blobs, and refuses everything else until
 // sluice recover.
 func TestCopiedFolderWithoutObjects(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestCopiedFolderWithoutObjects(t *testing.T) {
 	logs(t, s, false, isChecked)
 }
 
-// refuses checks that a command on a folder fails and says why.
+// refuses checks that a command on a folder fails for the reasons wanted.
 func refuses(t *testing.T, command []string, data string, wants ...string) {
 	t.Helper()
 	r := e2e.SluiceRuns(t, append(command, "--data", data)...)
@@ -145,7 +145,7 @@ func TestCopiedFolderWithDamagedPages(t *testing.T) {
 }
 
 // TestDamagedPagesAreFoundAtAStart damages a page in a stopped server's database: the next start is
-// not ready and says why, and the one after it names what is damaged and ends.
+// not ready and reports why, and the one after it names the damage and ends.
 func TestDamagedPagesAreFoundAtAStart(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true}) // it logs the damage as an error

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestCrashLoopLong is TestCrashLoop for as long as make long says.
+// TestCrashLoopLong is TestCrashLoop for as long as make long sets.
 func TestCrashLoopLong(t *testing.T) {
 	t.Parallel()
 	end := time.Now().Add(testenv.LongDuration(t))

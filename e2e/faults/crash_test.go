@@ -35,8 +35,8 @@ func TestCrashLoopOnADisk(t *testing.T) {
 	}
 }
 
-// crashLoop kills the server while goOn says so; it is called with the number of kills. It returns
-// how many journal segments the kills left.
+// crashLoop kills the server while goOn returns true; it is called with the number of kills. It
+// returns how many journal segments the kills left.
 func crashLoop(t *testing.T, o e2e.Options, goOn func(done int) bool) (segments int) {
 	t.Helper()
 	seed := e2e.Seed(t)

@@ -128,8 +128,8 @@ func TestStartWithoutSpaceForTheLog(t *testing.T) {
 }
 
 // TestStartOnFullDiskWithObjectStore starts a server with its bytes in an object store, and with
-// too little space on the database's disk for the reserve for deletes. Free space in the store says
-// nothing about that disk. The server must start, and deletes must work.
+// too little space on the database's disk for the reserve for deletes. Free space in the store is
+// not free on that disk. The server must start, and deletes must work.
 func TestStartOnFullDiskWithObjectStore(t *testing.T) {
 	t.Parallel()
 	o := e2e.OnObjects(testenv.S3(t, testenv.S3Options{}))

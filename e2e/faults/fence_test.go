@@ -11,7 +11,7 @@ import (
 )
 
 // TestCopiedDataFolder copies a data folder, and starts the copy while its original runs on the
-// same bucket. The copy must become not ready, report what to do, and delete and acknowledge
+// same bucket. The copy must become not ready, report the remedy, and delete and acknowledge
 // nothing; the original must serve and delete as before.
 func TestCopiedDataFolder(t *testing.T) {
 	t.Parallel()
@@ -54,8 +54,8 @@ func TestCopiedDataFolder(t *testing.T) {
 }
 
 // TestPausedOriginal suspends an instance while a copy of its data folder starts on the same bucket
-// and becomes the fence's holder. When the original continues, it must acknowledge nothing. What
-// the copy has acknowledged must remain. The copy's writes must have waited for as long as the
+// and becomes the fence's holder. When the original continues, it must acknowledge nothing. The
+// copy's acknowledged writes must remain. The copy's writes must have waited for as long as the
 // original could still have written.
 func TestPausedOriginal(t *testing.T) {
 	t.Parallel()

@@ -23,15 +23,15 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// previousArchive is a data folder that the previous version has written. previous.json says what
-// is stored in it. Create a new one after each release:
+// previousArchive is a data folder that the previous version has written. previous.json lists its
+// blobs, uploads and sessions. Create a new one after each release:
 //
 //	go test ./e2e -run TestDataFolderOfThePreviousVersion -previous BINARY
 const previousArchive = "testdata/previous.tar.gz"
 
 var previousBinary = flag.String("previous", "", "binary of the previous version with which to create "+previousArchive+" again")
 
-// previous is what the archive contains.
+// previous lists the archive's blobs, uploads and sessions.
 type previous struct {
 	Blobs     map[string]string // digests by target
 	Deleted   string            // a deleted blob's target
@@ -64,7 +64,7 @@ func TestDataFolderOfThePreviousVersion(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Data: data})
 	for target, want := range p.Blobs {
 		if r := s.Must(200, "GET", target, nil); e2e.Digest(r.Body) != want {
-			t.Errorf("%s is %v, not what was stored", target, r)
+			t.Errorf("%s is %v, not the stored blob", target, r)
 		}
 	}
 	e2e.CheckProblem(t, s.Do("GET", p.Deleted, nil), 404, "blob_not_found")
@@ -122,7 +122,7 @@ func TestUnfinishedCopyOfThePreviousVersion(t *testing.T) {
 	s = e2e.Start(t, e2e.Options{Data: target})
 	for name, want := range p.Blobs {
 		if r := s.Must(200, "GET", name, nil); e2e.Digest(r.Body) != want {
-			t.Errorf("%s is %v, not what was stored", name, r)
+			t.Errorf("%s is %v, not the stored blob", name, r)
 		}
 	}
 }

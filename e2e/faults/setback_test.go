@@ -12,7 +12,7 @@ import (
 )
 
 // TestDatabaseThatWasSetBack restores an older database in a data folder. The server must serve
-// blobs and refuse everything else, say what to do, and go on after sluice recover.
+// blobs and refuse everything else, report the remedy, and go on after sluice recover.
 func TestDatabaseThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--reads", "paid"}}) // it logs the setback as an error

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSharedContentsSurviveKillsLong is TestSharedContentsSurviveKills for as long as make long
-// says.
+// sets.
 func TestSharedContentsSurviveKillsLong(t *testing.T) {
 	t.Parallel()
 	end := time.Now().Add(testenv.LongDuration(t))

@@ -9,7 +9,7 @@ import (
 )
 
 // TestSharedContentsSurviveKills copies, moves, replaces and deletes blobs at random while the
-// server is killed repeatedly. Every name must have what was acknowledged, a request without a
+// server is killed repeatedly. Every name must have its acknowledged content, a request without a
 // response must have had its effect completely or not at all, and in the end no content may be left
 // that no blob has.
 func TestSharedContentsSurviveKills(t *testing.T) {
@@ -17,8 +17,8 @@ func TestSharedContentsSurviveKills(t *testing.T) {
 	sharedContents(t, 300, func(kills int) bool { return kills < 6 })
 }
 
-// sharedContents kills the server after about count requests each time, while goOn says so; it is
-// called with the number of kills.
+// sharedContents kills the server after about count requests each time, while goOn returns true; it
+// is called with the number of kills.
 func sharedContents(t *testing.T, count int64, goOn func(kills int) bool) {
 	t.Helper()
 	seed := e2e.Seed(t)

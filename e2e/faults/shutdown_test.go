@@ -99,7 +99,7 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 	}
 }
 
-// TestFailedStarts checks that a failed start reports its reason in one line, with what to do.
+// TestFailedStarts checks that a failed start reports its reason in one line, with the remedy.
 func TestFailedStarts(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

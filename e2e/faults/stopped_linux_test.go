@@ -81,7 +81,7 @@ func TestDamagedDatabaseServesReads(t *testing.T) {
 	e2e.CheckProblem(t, s.Do("PUT", e2e.BlobTarget("0x1", "later"), e2e.Content(2, 10)), 503, "unavailable")
 	s.Must(200, "GET", "/livez", nil)
 	s.Holds(e2e.BlobTarget("0x1", "blob"), e2e.Content(1, 3000))
-	s.Eventually("the log does not contain what to do", func() bool {
+	s.Eventually("the log does not contain the remedy", func() bool {
 		return strings.Contains(s.Log.String(), "the database is damaged; stop the server and restore a backup")
 	})
 }

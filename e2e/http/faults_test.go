@@ -17,8 +17,8 @@ import (
 
 const faultHeader = "Sluice-Fault"
 
-// getWith sends a GET with a fault and maybe more header lines on a new connection, and returns
-// what the server sends until the connection ends.
+// getWith sends a GET with a fault and maybe more header lines on a new connection, and returns all
+// bytes that the server sends until the connection ends.
 func getWith(s *e2e.Server, target, fault, lines string) string {
 	s.T.Helper()
 	connection := s.Dial()

@@ -28,7 +28,7 @@ func TestCutReadsOverHTTP2(t *testing.T) {
 	var dials atomic.Int64
 	resets := s.Options.Certs.Client(2)
 	transport := resets.Transport.(*http.Transport)
-	// A small window limits what is in flight.
+	// A small window limits the bytes in flight.
 	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)

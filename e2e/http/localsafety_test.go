@@ -83,20 +83,20 @@ func TestHostsAndOrigins(t *testing.T) {
 		{s, "[fd00::3]", "http://[fd00::3]", 421},
 		{network, "evil.example", "http://evil.example", 421},
 	} {
-		what := "by " + test.origin + " to " + test.host
-		r := test.s.Do("PUT", e2e.BlobTarget("0x1", what), []byte("x"), headersOf(test.host, test.origin)...)
+		label := "by " + test.origin + " to " + test.host
+		r := test.s.Do("PUT", e2e.BlobTarget("0x1", label), []byte("x"), headersOf(test.host, test.origin)...)
 		if r.Status != test.status {
-			t.Errorf("%s: %v, want %d", what, r, test.status)
+			t.Errorf("%s: %v, want %d", label, r, test.status)
 		}
 		if r.Status == 421 {
 			e2e.CheckProblem(t, r, 421, "foreign_host")
 		}
 		allowed := r.Header.Get("Access-Control-Allow-Origin")
 		if test.origin != "" && (allowed == test.origin) != (test.status == 204) {
-			t.Errorf("%s: Access-Control-Allow-Origin is %q", what, allowed)
+			t.Errorf("%s: Access-Control-Allow-Origin is %q", label, allowed)
 		}
-		if stored := slices.Contains(test.s.Names("0x1"), what); stored != (test.status == 204) {
-			t.Errorf("%s: stored: %t", what, stored)
+		if stored := slices.Contains(test.s.Names("0x1"), label); stored != (test.status == 204) {
+			t.Errorf("%s: stored: %t", label, stored)
 		}
 	}
 	// A target in absolute form contains the host.

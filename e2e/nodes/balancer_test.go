@@ -51,7 +51,7 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	hung := c.Nodes[0]
 	before := strings.Count(hung.SettledLog(), "route=/v1/blobs/")
 	hung.Signal(e2e.StopSignal)
-	defer func() { _ = hung.Command.Process.Signal(e2e.ContinueSignal) }() // also if the test fails
+	defer func() { _ = hung.Command.Process.Signal(e2e.ContinueSignal) }() // even if the test fails
 	// The client abandons a request that meets the stopped node. When that no longer happens, the
 	// balancer uses only the other nodes.
 	for inARow, end := 0, time.Now().Add(e2e.Patience); inARow < 30; {
@@ -204,7 +204,7 @@ func TestNginxRepeatsNothing(t *testing.T) {
 
 // TestBalancersWithoutANode checks that the documented balancers respond like the service while no
 // node is ready: the client may repeat the request, which had no effect. If a node does not respond
-// to what was sent, the outcome is unknown.
+// to a request that was sent, the outcome is unknown.
 func TestBalancersWithoutANode(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase}})
 	nginx := func(t *testing.T, nodes [3]string) *e2e.Server {
@@ -239,7 +239,7 @@ func TestBalancersWithoutANode(t *testing.T) {
 	}
 }
 
-// TestNginxEndsConnectionsOpenly checks that nginx says so when it will close a connection: if a
+// TestNginxEndsConnectionsOpenly checks that nginx announces that it will close a connection: if a
 // node ends while it gets a body, nginx does not read the rest. A client that repeats its request
 // on that connection would get no response.
 func TestNginxEndsConnectionsOpenly(t *testing.T) {
@@ -338,8 +338,8 @@ func TestNginxErrorsMaskIDs(t *testing.T) {
 	}
 }
 
-// TestNginxLogMasksIDs checks what nginx with the documented configuration logs: at most six
-// characters of each id that grants access, however the client encodes the path.
+// TestNginxLogMasksIDs checks the log of nginx with the documented configuration: it has at most
+// six characters of each id that grants access, however the client encodes the path.
 func TestNginxLogMasksIDs(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -369,12 +369,12 @@ func TestNginxLogMasksIDs(t *testing.T) {
 		log = string(text)
 		return strings.Contains(log, "/parts/0")
 	})
-	for what, id := range map[string]string{"session": session, "channel": c.ID, "upload": upload} {
+	for label, id := range map[string]string{"session": session, "channel": c.ID, "upload": upload} {
 		if strings.Contains(log, id[:7]) {
-			t.Errorf("the log contains more than six characters of the id of a %s:\n%s", what, log)
+			t.Errorf("the log contains more than six characters of the id of a %s:\n%s", label, log)
 		}
 		if !strings.Contains(log, id[:6]+"...") {
-			t.Errorf("the log contains no part of the id of a %s:\n%s", what, log)
+			t.Errorf("the log contains no part of the id of a %s:\n%s", label, log)
 		}
 	}
 }

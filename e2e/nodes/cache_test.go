@@ -123,6 +123,6 @@ func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 func notKept(t *testing.T, r e2e.Response) {
 	t.Helper()
 	if got := r.Header.Get("X-Cache"); got != "MISS" {
-		t.Errorf("%d: the cache says %q, want MISS", r.Status, got)
+		t.Errorf("%d: the cache reports %q, want MISS", r.Status, got)
 	}
 }

@@ -98,7 +98,7 @@ func (c *cdn) hits() {
 	}
 }
 
-// Names reads blobs with names that a cache must not confuse with each other, or with others.
+// Names reads blobs with names that a cache must not confuse with each other, or with similar ones.
 func (c *cdn) Names() {
 	c.T.Helper()
 	names := []string{"a/b", "a//b", "a%2Fb", "a/./b", "A/b", "a b", "a+b", "ü", "u\u0308", "a?b", "a#b"}

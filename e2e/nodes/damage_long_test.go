@@ -9,7 +9,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestHealsSurviveKillsLong is TestHealsSurviveKills for as long as make long says.
+// TestHealsSurviveKillsLong is TestHealsSurviveKills for as long as make long sets.
 func TestHealsSurviveKillsLong(t *testing.T) {
 	t.Parallel()
 	end := time.Now().Add(testenv.LongDuration(t))

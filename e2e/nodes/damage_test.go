@@ -171,9 +171,9 @@ func (k *keptBlobs) endRound(round int64, damaged []string) {
 	testenv.Equal(k.t, listed, len(damaged), "extents that are listed as damaged")
 }
 
-// TestKilledScrub kills the leader while it scrubs, after it has gone on from where another one
-// was. The next leader goes on from there, too, because the killed one saved nothing. The round
-// checks each extent once, all damage is listed, and nothing is listed twice.
+// TestKilledScrub kills the leader while it scrubs, after it has gone on from another leader's
+// position. The next leader goes on from there, too, because the killed one saved nothing. The
+// round checks each extent once, all damage is listed, and nothing is listed twice.
 func TestKilledScrub(t *testing.T) {
 	t.Parallel()
 	k, damaged, round, left := leaveScrub(t, rand.New(rand.NewPCG(e2e.Seed(t), 2)))
@@ -194,9 +194,9 @@ func TestKilledScrub(t *testing.T) {
 }
 
 // TestDamageOfNodes damages objects in the bucket and bodies in the database of two nodes. The
-// leader ends while it scrubs, and another one goes on from where it was: the round checks each
-// extent once, and all damage is listed. Every node refuses the damaged blobs, and serves all
-// others. With the place of a backup the nodes heal everything, while a node is killed.
+// leader ends while it scrubs, and the next one goes on from its position: the round checks each
+// extent once, and all damage is listed. Every node refuses the damaged blobs, and serves all whole
+// ones. With the place of a backup the nodes heal everything, while a node is killed.
 func TestDamageOfNodes(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(e2e.Seed(t), 1))
@@ -223,7 +223,7 @@ func TestDamageOfNodes(t *testing.T) {
 }
 
 // TestHealsSurviveKills damages blobs again and again, and kills nodes at random times while they
-// heal and others write.
+// heal and clients write.
 func TestHealsSurviveKills(t *testing.T) {
 	t.Parallel()
 	healsSurviveKills(t, func(rounds int) bool { return rounds < 2 })
@@ -245,7 +245,7 @@ func healsSurviveKills(t *testing.T, more func(rounds int) bool) {
 		}
 		for _, target := range damaged {
 			e2e.Await(t, target+" is not healed", func() bool {
-				// A node that has just started may not record what a read finds.
+				// A node that has just started may not record damage that a read finds.
 				r := c.Nodes[random.IntN(len(c.Nodes))].Do("GET", target, nil)
 				if r.Status != 200 && r.Status != 500 || r.Status == 200 && string(r.Body) != string(k.bodies[target]) {
 					t.Fatalf("GET %s: %d with %d bytes", target, r.Status, len(r.Body))

@@ -48,7 +48,7 @@ func startReplicas(t *testing.T) *replicas {
 	return r
 }
 
-// promote makes the standby that has received most the other one's primary.
+// promote makes the standby that has received most the other's primary.
 func (r *replicas) promote() {
 	r.Helper()
 	var most int64
@@ -70,7 +70,7 @@ func (r *replicas) promote() {
 	r.primary = next
 }
 
-// failure is what happens to a primary, and what makes it come back as it was.
+// failure is a primary's failure, and its end, after which the primary is as before.
 type failure struct {
 	name            string
 	happens, passes func(*testenv.PostgresServer, *testenv.Machine) error
@@ -122,7 +122,7 @@ func (r *replicas) leads(server int) bool {
 }
 
 // behindHAProxy runs HAProxy with the documented configuration before the servers, and returns the
-// DSN that leads through it. In place of Patroni, this process says which server leads.
+// DSN that leads through it. In place of Patroni, this process decides which server leads.
 func (r *replicas) behindHAProxy() (dsn string) {
 	r.Helper()
 	program := testenv.Must(testenv.HAProxyPath())(r)

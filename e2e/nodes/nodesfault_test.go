@@ -23,9 +23,9 @@ var (
 	errMayHaveHappened = errors.New("it may have happened")
 )
 
-// outcome reports what a failed request means: whether it may have had an effect. It returns nil
-// for every response that the caller must judge. It takes a 503 with any other code than
-// outcome_unknown to mean that nothing happened, so the tests verify this promise.
+// outcome reports whether a failed request may have had an effect. It returns nil for every
+// response that the caller must judge. It takes a 503 with any other code than outcome_unknown to
+// mean that nothing happened, so the tests verify this promise.
 func outcome(r e2e.Response, err error) error {
 	var p e2e.Problem
 	switch {
@@ -44,8 +44,8 @@ func outcome(r e2e.Response, err error) error {
 	}
 }
 
-// load consists of writers and users of sessions that continue after failures. Each knows what must
-// be stored in the end.
+// load consists of writers and users of sessions that continue after failures. Each knows the state
+// that must be stored in the end.
 type load struct {
 	t        testing.TB
 	views    []*e2e.Server // each request goes to a random one
@@ -126,7 +126,7 @@ func (l *load) restartEach(nodes []*e2e.Server) {
 	l.Verify(l.views)
 }
 
-// Ask sends a request to one node, and to another one if it fails.
+// Ask sends a request to one node, and to another if it fails.
 func (l *load) Ask(random *rand.Rand, status int, method, target string, body []byte, h ...string) (r e2e.Response, err error) {
 	for attempt := range l.attempts {
 		if attempt > 0 {
@@ -153,8 +153,8 @@ func (l *load) Ask(random *rand.Rand, status int, method, target string, body []
 	return r, err
 }
 
-// Write stores and deletes blobs, and reads back what was acknowledged. It leaves a name in an
-// unknown state alone until the load ends.
+// Write stores and deletes blobs, and reads back acknowledged ones. It leaves a name in an unknown
+// state alone until the load ends.
 func (l *load) Write(w *e2e.Writer) {
 	for turn := 0; !l.over.Load(); turn++ {
 		name := fmt.Sprint("name ", turn%e2e.CrashNames)
@@ -212,7 +212,7 @@ func (l *load) Upload(w *e2e.Writer, name string) (e2e.State, error) {
 	return next, err
 }
 
-// readBack reads what was just acknowledged on a random node.
+// readBack reads a name on a random node that was just acknowledged.
 func (l *load) readBack(w *e2e.Writer, name string) {
 	want := w.Names[name].Acknowledged
 	status := http.StatusOK

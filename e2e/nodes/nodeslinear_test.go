@@ -272,10 +272,10 @@ func checkHistories(t *testing.T, views []*e2e.Server, total, phase int64, fault
 	over.Store(true)
 	load.Wait()
 	unknown, overlaps, began := 0, 0, time.Now()
-	check := func(what string, h *history, model porcupine.Model) {
+	check := func(label string, h *history, model porcupine.Model) {
 		t.Helper()
 		if got := porcupine.CheckOperationsTimeout(model, h.operations, e2e.Patience); got != porcupine.Ok {
-			t.Errorf("the history of %s is %s: %+v", what, got, h.operations)
+			t.Errorf("the history of %s is %s: %+v", label, got, h.operations)
 		}
 		unknown, overlaps = unknown+h.unknown, overlaps+h.overlaps()
 	}

@@ -21,14 +21,14 @@ type operation struct {
 // opResult is an operation's result: a status and its values.
 type opResult struct {
 	status int
-	// A blob's content, a session's remaining chunksets, what a payment bought, or the number that
-	// a stale payment's refusal names.
+	// A blob's content, a session's remaining chunksets, those that a payment bought, or the number
+	// that a stale payment's refusal names.
 	value int
 	money amounts // a channel's amounts
 }
 
-// noResult is the result if an operation has no response. It returns after all others, so it may
-// take effect at any time, or never.
+// noResult is the result if an operation has no response. It returns after all further ones, so it
+// may take effect at any time, or never.
 var noResult = opResult{}
 
 // step specifies an operation sequentially: its effect on a state, and its result.

@@ -91,7 +91,7 @@ func refusesOlder(t *testing.T, command []string) {
 
 // TestCommandsLeaveOlderFolders runs every command that opens metadata on a stopped folder from an
 // older version: each refuses it and changes no byte in it. A server migrates it when it starts,
-// and says so.
+// and logs that.
 func TestCommandsLeaveOlderFolders(t *testing.T) {
 	t.Parallel()
 	data := olderFolder(t)

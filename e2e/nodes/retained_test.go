@@ -45,8 +45,8 @@ func TestQuotaOfWhatIsRetained(t *testing.T) {
 		other.Must(204, "PUT", e2e.BlobTarget("carol", "fits"), e2e.Content(2, 1000))
 		by.Must(204, "DELETE", e2e.BlobTarget("bob", "kept"), nil)
 		s.Stop()
-		// The service charges for rows what they take in full pages, and pages are at least half
-		// full.
+		// The service charges for rows the bytes that they take in full pages, and pages are at
+		// least half full.
 		if taken := diskUsage(t, s.Data) - before; taken > 2*occupied {
 			t.Errorf("%d bytes are left on the disk, and the quota is %d", taken, occupied)
 		} else {
@@ -97,7 +97,7 @@ func TestQuotaOfWhatIsRetained(t *testing.T) {
 				if refused(s.Do("PUT", e2e.BlobTarget("bob", fmt.Sprint(i%3)), e2e.Content(uint64(i), 20_000))) {
 					return true
 				}
-				if i%3 > 0 { // the others are replaced
+				if i%3 > 0 { // the rest are replaced
 					s.Must(204, "DELETE", e2e.BlobTarget("bob", fmt.Sprint(i%3)), nil)
 				}
 				return false

@@ -25,7 +25,7 @@ type setback struct {
 	data                []byte
 }
 
-// newSetback starts the nodes, and stores what is kept.
+// newSetback starts the nodes, and stores blobs that remain.
 func newSetback(c *e2e.Cluster) *setback {
 	c.T.Helper()
 	c.Start(2)
@@ -38,7 +38,7 @@ func newSetback(c *e2e.Cluster) *setback {
 	return s
 }
 
-// change changes what the database will not have.
+// change makes changes that the database will not have.
 func (s *setback) change() {
 	s.T.Helper()
 	s.active.Must(204, "PUT", s.lost, s.data)
@@ -122,7 +122,7 @@ func TestPointInTimeRecovery(t *testing.T) {
 // TestRecoveryWithVersions restores the database to a moment before blobs were deleted and their
 // objects freed, and brings the objects back from the versions in the bucket, with the commands of
 // docs/backups.md. Without them the objects are missing. With them every blob of that moment can be
-// read, what was deleted before it stays deleted, and nothing is damaged.
+// read, blobs that were deleted before it stay deleted, and nothing is damaged.
 func TestRecoveryWithVersions(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.S3Clients)
 	t.Parallel()
@@ -141,7 +141,8 @@ func TestRecoveryWithVersions(t *testing.T) {
 		writer.Must(204, "PUT", named("gone", i), e2e.Content(uint64(i), 100_000))
 		writer.Must(204, "DELETE", named("gone", i), nil)
 	}
-	// versitygw says of a delete marker when the object was stored, and others when it was deleted.
+	// A delete marker's time is when the object was stored at versitygw, and elsewhere when it was
+	// deleted.
 	since := time.Now().UTC().Format("2006-01-02T15:04:05")
 	for i := range blobs {
 		for _, kind := range []string{"kept", "deleted", "replaced"} {
@@ -172,12 +173,12 @@ func TestRecoveryWithVersions(t *testing.T) {
 
 	places := c.Places(database)
 	if r := e2e.Wrapped(t, c.Options.Wrapper, append([]string{"check"}, places...)...); r.Code != 6 || !strings.Contains(r.Stdout, "0x1/deleted1") {
-		t.Errorf("without the objects the check says %+v", r)
+		t.Errorf("without the objects the check reports %+v", r)
 	}
 	awsDoes(t, c, "list-object-versions", [][2]string{{"bucket=BUCKET", "bucket=" + c.Objects.Bucket}, {"since=2026-01-31T12:34:56", "since=" + since}})
 	r := e2e.Wrapped(t, c.Options.Wrapper, append([]string{"recover", "--yes"}, places...)...)
 	if r.Code != 0 || !strings.Contains(r.Stdout, "Objects that nothing refers to:") || strings.Contains(r.Stdout, "missing") {
-		t.Errorf("the recovery says %+v", r)
+		t.Errorf("the recovery reports %+v", r)
 	}
 	e2e.CheckClean(t, c.Options.Wrapper, places...)
 	for _, node := range c.Nodes {
@@ -190,7 +191,7 @@ func TestRecoveryWithVersions(t *testing.T) {
 			node.Must(404, "GET", named("lost", i), nil)
 		}
 	}
-	// What was brought back is deleted and freed as everything else.
+	// Objects that were brought back are deleted and freed as all objects.
 	for target := range bodies {
 		writer.Must(204, "DELETE", target, nil)
 	}

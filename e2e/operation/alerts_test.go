@@ -97,14 +97,14 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// runbookSections returns the second-level headings. Each section must say what the alert means,
-// where to look and what to do.
+// runbookSections returns the second-level headings. Each section must explain the alert, where to
+// look and what to do.
 func runbookSections(t *testing.T) map[string]bool {
 	t.Helper()
 	sections := map[string]bool{}
 	alerts, _, found := strings.Cut(runbook(t), "\n## Without an alert\n")
 	if !found {
-		t.Error("docs/runbook.md has no section for what has no alert")
+		t.Error("docs/runbook.md has no section for faults without an alert")
 	}
 	for _, section := range strings.Split(alerts, "\n## ")[1:] {
 		name, text, _ := strings.Cut(section, "\n")
@@ -208,7 +208,7 @@ func queriesOf(panels []panel) (queries []string) {
 	return queries
 }
 
-// TestDashboard checks what Grafana requires from an imported dashboard, and that each query is
+// TestDashboard checks Grafana's requirements for an imported dashboard, and that each query is
 // valid. The dashboard must begin with the rows that an operator asks for.
 func TestDashboard(t *testing.T) {
 	testenv.Require(t, testenv.Promtool)
@@ -276,7 +276,7 @@ func TestDashboardHasTheTypesOfGrafana(t *testing.T) {
 	testenv.OK(t, err)
 	dir, modules := t.TempDir(), filepath.Join(clientDir, "node_modules")
 	testenv.OK(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
-	// errorsOf returns what the compiler finds.
+	// errorsOf returns the compiler's errors.
 	errorsOf := func(dashboard string) string {
 		testenv.OK(t, os.WriteFile(filepath.Join(dir, "grafana.json"), []byte(dashboard), 0o600))
 		e2e.RunIn(t, dir, "node", filepath.Join(clientDir, "dashboard.mjs"), "grafana.json", "dashboard.ts")
@@ -311,7 +311,7 @@ func TestDashboardHasTheTypesOfGrafana(t *testing.T) {
 var metricName = regexp.MustCompile(`\b(?:sluice|process|go)_\w+`)
 
 // checkNamesIn checks that servers have reported each metric in a query.
-func checkNamesIn(t *testing.T, what string, queries []string, found map[string]bool) {
+func checkNamesIn(t *testing.T, label string, queries []string, found map[string]bool) {
 	t.Helper()
 	names := map[string]bool{}
 	for _, query := range queries {
@@ -320,7 +320,7 @@ func checkNamesIn(t *testing.T, what string, queries []string, found map[string]
 		}
 	}
 	if len(names) < 20 {
-		t.Errorf("%s names %d metrics", what, len(names))
+		t.Errorf("%s names %d metrics", label, len(names))
 	}
 	for name := range names {
 		family := name
@@ -330,7 +330,7 @@ func checkNamesIn(t *testing.T, what string, queries []string, found map[string]
 			}
 		}
 		if !found[family] {
-			t.Errorf("%s names %s, which no server reports", what, name)
+			t.Errorf("%s names %s, which no server reports", label, name)
 		}
 	}
 }

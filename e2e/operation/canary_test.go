@@ -16,15 +16,15 @@ import (
 )
 
 // plant returns a new secret of 130 random bits.
-func plant(w *e2e.Watch, what string) string { return w.Keep(what, rand.Text()) }
+func plant(w *e2e.Watch, label string) string { return w.Keep(label, rand.Text()) }
 
 // payment registers a micropayment's secret parts: the key and the signature.
-func payment(w *e2e.Watch, what, text string) string {
-	w.Keep(what, text[364:]) // from byte 273 on
+func payment(w *e2e.Watch, label, text string) string {
+	w.Keep(label, text[364:]) // from byte 273 on
 	return text
 }
 
-// raw sends bytes unmodified and records what is received until the connection ends.
+// raw sends bytes unmodified and records all bytes that are received until the connection ends.
 func raw(w *e2e.Watch, s *e2e.Server, text string) {
 	w.T.Helper()
 	connection := s.Dial()
@@ -133,8 +133,8 @@ func createSecrets(w *e2e.Watch, s *e2e.Server) *e2e.Channel {
 	w.Keep("channel", c.ID)
 	first := payment(w, "accepted micropayment", c.Next(10))
 	w.Keep("session", e2e.AsSession(w.T, s.Must(201, "POST", "/v1/sessions", e2e.PurchaseBody(w.T, first, ""))).SessionID)
-	for _, what := range []string{"query", "header", "member", "request id", "user", "other session", "other channel", "other upload", "idempotency key", "metadata", "metadata name"} {
-		plant(w, what)
+	for _, label := range []string{"query", "header", "member", "request id", "user", "other session", "other channel", "other upload", "idempotency key", "metadata", "metadata name"} {
+		plant(w, label)
 	}
 	return c
 }

@@ -29,7 +29,7 @@ import (
 //   - sh server: the command that runs the server until the next such block;
 //   - go, js and html: a file, which its first line names in a comment. An HTML file is opened in a
 //     browser;
-//   - text: what the block before prints, or what the page shows.
+//   - text: the preceding block's output, or the text on the page.
 func TestDocuments(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	testenv.Require(t, testenv.Chromium)
@@ -144,7 +144,7 @@ func newReader(t *testing.T, root string) *reader {
 	return r
 }
 
-// follow does what the document says.
+// follow executes a block.
 func (r *reader) follow(b block) {
 	r.t.Helper()
 	text := strings.ReplaceAll(b.text, "/path/to/sluice", r.root)

@@ -20,7 +20,8 @@ import (
 
 // TestMetrics uses a local instance and a hosted service's node over PostgreSQL and an object
 // store, and checks their metrics: by promtool, and against their descriptions. The dashboard and
-// the alerts use no others, and Prometheus can evaluate them, and the runbook's commands work.
+// the alerts use no further metrics, and Prometheus can evaluate them, and the runbook's commands
+// work.
 func TestMetrics(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.Promtool)
 	t.Parallel()
@@ -28,8 +29,8 @@ func TestMetrics(t *testing.T) {
 	nodes := e2e.NewCluster(t, e2e.Options{Certs: e2e.NewCertificates(t), Flags: []string{"--admin-addr", "127.0.0.1:0", "--cache", filepath.Join(t.TempDir(), "cache")}})
 	nodes.Start(1)
 	found := map[string]bool{}
-	for what, s := range map[string]*e2e.Server{"local": local, "hosted": nodes.Nodes[0]} {
-		t.Run(what, func(t *testing.T) {
+	for profile, s := range map[string]*e2e.Server{"local": local, "hosted": nodes.Nodes[0]} {
+		t.Run(profile, func(t *testing.T) {
 			provoke(s, t)
 			text := s.MetricsOf()
 			checkByPromtool(t, text)
@@ -55,8 +56,8 @@ func TestMetrics(t *testing.T) {
 	checkMetricsWithoutDatabase(nodes, t)
 }
 
-// checkMetricsWithoutDatabase stops the database: a node's metrics say so, and lack only what the
-// database knows.
+// checkMetricsWithoutDatabase stops the database: a node's metrics show that, and lack only metrics
+// from the database.
 func checkMetricsWithoutDatabase(c *e2e.Cluster, t *testing.T) {
 	testenv.OK(t, c.Database.Stop())
 	var text string

@@ -36,15 +36,15 @@ func TestBusyPortLeavesNoFolder(t *testing.T) {
 	}
 }
 
-// TestSecondServer checks that a server on a folder that another one holds says so, and that the
+// TestSecondServer checks that a server reports that another one holds its folder, and that the
 // folder can be served again once that one was killed.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true})
 	want := "the data folder " + s.Data + " is in use by a running server: stop that server, or name another folder with --data DIR"
-	for range 2 { // the refused one leaves nothing that says a server runs
+	for range 2 { // the refused one leaves no sign that a server runs
 		if said := e2e.RefusedStart(t, e2e.Options{Data: s.Data}); !strings.Contains(said, want) {
-			t.Errorf("a second server says %s, want %s", said, want)
+			t.Errorf("a second server prints %s, want %s", said, want)
 		}
 		s.Must(204, "PUT", "/v1/blobs/team/a", []byte("x"))
 		s.Kill()

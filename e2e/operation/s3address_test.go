@@ -13,8 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestDefaultAddressOfS3IsTaken: a local instance serves no S3 if the port is in use, and says
-// nothing, unless the address was given.
+// TestDefaultAddressOfS3IsTaken: a local instance serves no S3 if the port is in use, and logs
+// nothing about that, unless the address was given.
 func TestDefaultAddressOfS3IsTaken(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:9000", "[::1]:9000"} {
 		l, err := net.Listen("tcp", addr)
@@ -30,7 +30,7 @@ func TestDefaultAddressOfS3IsTaken(t *testing.T) {
 	testenv.Equal(t, s.S3, "", "the URL of S3")
 	s.Must(200, "GET", "/readyz", nil)
 	if log := s.Log.String(); strings.Contains(log, "9000") {
-		t.Errorf("the log says %s", log)
+		t.Errorf("the log is %s", log)
 	}
 	s.Stop()
 	taken := e2e.ListenHere(t)

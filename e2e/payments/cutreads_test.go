@@ -44,8 +44,8 @@ func TestCutReads(t *testing.T) {
 	}
 }
 
-// TestCutByShutdown checks a paid response that the drain deadline cuts: it costs only what the
-// server has sent, as when the client cuts it.
+// TestCutByShutdown checks a paid response that the drain deadline cuts: it costs only the
+// chunksets that the server has sent, as when the client cuts it.
 func TestCutByShutdown(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--reads", "paid", "--drain-deadline", "200ms"}})

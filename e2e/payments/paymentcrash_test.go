@@ -26,7 +26,7 @@ type purse struct {
 	reads        e2e.Span // reads by micropayment: acknowledged, issued
 }
 
-// pass is a session and the bounds of its counts, from what was acknowledged to what was issued.
+// pass is a session and the bounds of its counts, from the acknowledged to the issued ones.
 type pass struct {
 	id    string
 	total e2e.Span // chunksets bought; used by the payer only
@@ -199,8 +199,7 @@ func (p *pass) spend(s *e2e.Server, killed *atomic.Bool, acknowledge func(), n i
 	}
 }
 
-// Verify compares the channel with what was acknowledged and issued, and its amounts with what it
-// sold.
+// Verify compares the channel with the acknowledged and issued amounts, and with its sales.
 func (p *purse) Verify() {
 	p.S.T.Helper()
 	state := p.Settled()

@@ -31,7 +31,7 @@ func TestPaymentRace(t *testing.T) {
 	}
 }
 
-// race sends a request many times concurrently: one response must have the status, and all others
+// race sends a request many times concurrently: one response must have the status, and the rest
 // must report the accepted micropayment as the stored one.
 func race(s *e2e.Server, count, status int, micropayment string, send func() (e2e.Response, error)) {
 	s.T.Helper()
@@ -78,8 +78,8 @@ func TestIdempotencyKeysBelongToPayers(t *testing.T) {
 	}
 }
 
-// TestLostResponses checks that a payer who did not receive the response finds what the payment has
-// bought, by the Idempotency-Key and in the channel's state.
+// TestLostResponses checks that a payer who did not receive the response finds the chunksets that
+// the payment has bought, by the Idempotency-Key and in the channel's state.
 func TestLostResponses(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
@@ -110,7 +110,7 @@ func TestLostResponses(t *testing.T) {
 		lost := s.Do("POST", "/v1/sessions", body)
 		e2e.CheckProblem(t, lost, 409, "micropayment_stale")
 		if got := e2e.Member(t, lost, "storedMicropayment"); got != pays {
-			t.Errorf("round %d: the stored micropayment is another one", round)
+			t.Errorf("round %d: the stored micropayment differs", round)
 		}
 		if got := c.State(); len(got.Sessions) != round+1 || got.Sessions[0].SessionID != bought.SessionID || got.Sessions[0].ChunksetsLeft != 3 {
 			t.Errorf("round %d: the channel's sessions are %+v, want %s first", round, got.Sessions, bought.SessionID)

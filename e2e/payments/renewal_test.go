@@ -37,7 +37,7 @@ func TestRenewal(t *testing.T) {
 	}
 	other := chain.OpenOn(s, s.Payer(2), 8, 1000)
 	for _, test := range []struct {
-		what             string
+		label            string
 		status           int
 		code             string
 		sequence, amount uint64
@@ -51,7 +51,7 @@ func TestRenewal(t *testing.T) {
 		payment := test.of.Payer.Sign(t, test.of.Number, test.sequence, test.amount).Base64()
 		r := s.WantCode(test.status, test.code, "POST", e2e.Channels+"/"+c.ID+"/renew", e2e.AsJSON(t, map[string]any{"micropaymentUpdate": payment}))
 		if test.code == "micropayment_stale" && e2e.Member(t, r, "storedMicropayment") == "" {
-			t.Errorf("%s: %v", test.what, r)
+			t.Errorf("%s: %v", test.label, r)
 		}
 	}
 	s.WantCode(404, "channel_not_found", "POST", e2e.Channels+"/unknown/renew", e2e.AsJSON(t, map[string]any{"micropaymentUpdate": c.Payer.Sign(t, c.Number, 2, 100).Base64()}))

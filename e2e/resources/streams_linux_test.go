@@ -133,7 +133,7 @@ func TestMemoryOfRefusedBodies(t *testing.T) {
 }
 
 // TestMemoryOfRapidResets checks that streams which the client opens and immediately resets use no
-// more memory than others (CVE-2023-44487).
+// more memory than usual ones (CVE-2023-44487).
 func TestMemoryOfRapidResets(t *testing.T) {
 	startHostile(t, func(_ *testing.T, s *e2e.Server) {
 		const rounds, streams = 20, 200

@@ -173,7 +173,7 @@ func TestSyncsOfSmallObjects(t *testing.T) {
 		case c.isSync() && strings.Contains(c.args, "/.journal-"):
 			journal++
 		case c.isSync() && strings.Contains(c.args, "-wal>"):
-			if journal == journals { // what is committed must be durable before
+			if journal == journals { // committed bodies must be durable before
 				log++
 			}
 		case c.isSync() && strings.Contains(c.args, "/.put-"):
@@ -214,7 +214,7 @@ func TestObjectsAreDurableWhenConcurrent(t *testing.T) {
 	}
 	work.Wait()
 	written, synced, answers := 0, 0, 0
-	syncing := map[string]int{} // what had been written when a sync began
+	syncing := map[string]int{} // the bytes written when a sync began
 	for _, c := range tr.calls() {
 		inJournal := strings.Contains(c.args, "/.journal-")
 		switch {

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// unreadMemory is the memory that the process may use while clients read no page: a few times what
-// all replies may have, because the Go heap also holds replies that are no longer used.
+// unreadMemory is the memory that the process may use while clients read no page: a few times the
+// size of all replies, because the Go heap also holds replies that are no longer used.
 const unreadMemory = 320 << 20
 
 // storeLongNames stores blobs that fill a page as large as possible, and returns at least the size

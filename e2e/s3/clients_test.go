@@ -25,8 +25,8 @@ func same(t *testing.T, s *e2e.Server, account, name, want string) e2e.Response 
 	return res
 }
 
-// TestAWS uses the command line of Amazon: what it copies, moves, lists and removes is what the
-// native interface has.
+// TestAWS uses Amazon's command line: its copies, moves, lists and removals agree with the native
+// interface.
 func TestAWS(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -55,14 +55,14 @@ func TestAWS(t *testing.T) {
 		aws s3 cp --quiet s3://team/native fetched
 		curl -sf "$(aws s3 presign s3://team/native)" | cmp - fetched
 		aws s3 rm --quiet --recursive s3://team/tree`)
-	testenv.Equal(t, c.read("fetched"), "native", "what the native interface has stored")
+	testenv.Equal(t, c.read("fetched"), "native", "the blob that the native interface has stored")
 	s.Must(http.StatusNotFound, "GET", e2e.BlobTarget("team", "tree/empty"), nil)
 	sum := sha256.Sum256([]byte(c.write("checked", "checked")))
 	got := c.sh(`aws s3api put-object --bucket team --key checked --body checked --checksum-algorithm SHA256 --query ChecksumSHA256
 		aws s3api get-object-attributes --bucket team --key checked --object-attributes ETag ObjectSize --query ObjectSize
 		aws s3api list-objects-v2 --bucket team --max-items 1 --query 'Contents[0].Key'
 		aws s3api delete-objects --bucket team --delete 'Objects=[{Key=checked},{Key=native}]' --query 'length(Deleted)'`)
-	testenv.Equal(t, strings.Join(strings.Fields(got), " "), strconv.Quote(base64.StdEncoding.EncodeToString(sum[:]))+` 7 "checked" 2`, "what aws prints")
+	testenv.Equal(t, strings.Join(strings.Fields(got), " "), strconv.Quote(base64.StdEncoding.EncodeToString(sum[:]))+` 7 "checked" 2`, "the output of aws")
 	got = c.sh(`! aws s3 ls s3://made 2>errors; grep -o NoSuchBucket errors
 		aws s3 mb s3://made
 		aws s3api put-object --bucket made --key dir/ --body checked --storage-class STANDARD_IA --content-encoding identity --tagging 'a=1&b=2' --query ServerSideEncryption
@@ -71,7 +71,7 @@ func TestAWS(t *testing.T) {
 		aws s3api get-object-tagging --bucket made --key dir/ --query 'TagSet[].[Key, Value]' --output text
 		! aws s3 rb s3://made 2>errors; grep -o BucketNotEmpty errors
 		aws s3 rb --force s3://made | tail -1`)
-	testenv.Equal(t, strings.Join(strings.Fields(got), " "), "NoSuchBucket make_bucket: made null identity None c 3 BucketNotEmpty remove_bucket: made", "what aws prints")
+	testenv.Equal(t, strings.Join(strings.Fields(got), " "), "NoSuchBucket make_bucket: made null identity None c 3 BucketNotEmpty remove_bucket: made", "the output of aws")
 }
 
 // TestRclone copies, syncs, checks, moves and purges.
@@ -105,7 +105,7 @@ func TestRclone(t *testing.T) {
 		rclone lsf --format pT :s3:made
 		rclone -q purge :s3:made
 		! rclone -q lsf :s3:made 2>errors; grep -c "directory not found" errors`)
-	testenv.Equal(t, got, "ced\nfolder 0/\nfolder 1/\nfolder 2/\nreplaced\nk;STANDARD\n2\n", "what rclone prints")
+	testenv.Equal(t, got, "ced\nfolder 0/\nfolder 1/\nfolder 2/\nreplaced\nk;STANDARD\n2\n", "the output of rclone")
 }
 
 // TestS3cmd puts, lists, copies, syncs and removes.
@@ -133,7 +133,7 @@ func TestS3cmd(t *testing.T) {
 		s3 -q rb -r -f s3://made
 		s3 ls | awk '{print $3}'`)
 	same(t, s, "team", "copied", "first")
-	testenv.Equal(t, got, "NoSuchBucket\n5 s3://team/tree/a\n16777216 s3://team/tree/b/c\n2\nfirst\n5 s3://team/copied\n   Storage:   STANDARD\nBucketNotEmpty\ns3://team\n", "what s3cmd prints")
+	testenv.Equal(t, got, "NoSuchBucket\n5 s3://team/tree/a\n16777216 s3://team/tree/b/c\n2\nfirst\n5 s3://team/copied\n   Storage:   STANDARD\nBucketNotEmpty\ns3://team\n", "the output of s3cmd")
 }
 
 // TestRestic makes backups, checks all their bytes, restores one and forgets another.
@@ -167,7 +167,7 @@ func TestSDKs(t *testing.T) {
 		c := newClient(t, h.Server)
 		c.environ = append(c.environ, "AWS_ACCESS_KEY_ID="+h.admin, "AWS_SECRET_ACCESS_KEY="+h.secret)
 		script := testenv.Must(filepath.Abs("testdata/sdk.py"))(t)
-		testenv.Equal(t, c.sh("/usr/bin/python3 '"+script+"'"), "ok\n", "what the program prints")
+		testenv.Equal(t, c.sh("/usr/bin/python3 '"+script+"'"), "ok\n", "the program's output")
 		same(t, h.Server, "team", "uneven", strings.Repeat("a", 5<<20)+strings.Repeat("b", 6<<20)+"end")
 	})
 	t.Run("JavaScript", func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestSDKs(t *testing.T) {
 		s := start(t)
 		c := newClient(t, s)
 		script := filepath.Join(testenv.Must(testenv.ClientDir())(t), "s3.mjs")
-		testenv.Equal(t, c.sh("node '"+script+"'"), "ok\n", "what the program prints")
+		testenv.Equal(t, c.sh("node '"+script+"'"), "ok\n", "the program's output")
 		res := same(t, s, "team", "checked", "checked by default")
 		testenv.Equal(t, res.Header.Get("Blob-Meta-Color"), "blue", "the metadata")
 	})

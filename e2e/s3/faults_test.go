@@ -19,7 +19,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// transfers are commands that store the folder tree, and what checks that all of it is stored.
+// transfers are commands that store the folder tree, and commands that check that all of it is
+// stored.
 var transfers = []struct{ name, before, store, check string }{
 	{"aws", "aws s3 mb s3://team", "aws s3 sync --quiet tree s3://team/tree", "aws s3 sync --quiet s3://team/tree back && diff -r tree back"},
 	{"rclone", "rclone -q mkdir :s3:team", "rclone -q --retries 1 sync tree :s3:team/tree", "rclone -q check --download tree :s3:team/tree 2>&1"},
@@ -136,7 +137,7 @@ func TestNetworkIsCut(t *testing.T) {
 }
 
 // cutNetwork forwards connections to a server, and resets all of them whenever as many bytes have
-// been sent to the server as the next of its cuts says.
+// been sent to the server as the next of its cuts.
 type cutNetwork struct {
 	net.Listener
 
@@ -187,7 +188,7 @@ func (n *cutNetwork) forward(client, server *net.TCPConn) {
 	n.mu.Unlock()
 }
 
-// counted counts what is sent to the server.
+// counted counts the bytes that are sent to the server.
 type counted struct {
 	network *cutNetwork
 	net.Conn
@@ -224,8 +225,8 @@ func (n *cutNetwork) left() int {
 	return len(n.cuts)
 }
 
-// TestDiskIsFull fills the disk by a client. What it stored before remains, and when there is space
-// again the same command completes.
+// TestDiskIsFull fills the disk by a client. Objects that it stored before remain, and when there
+// is space again the same command completes.
 func TestDiskIsFull(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	for _, transfer := range transfers {

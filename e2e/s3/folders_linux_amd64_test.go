@@ -10,7 +10,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestS3FS mounts a bucket, and again without what the first mount has cached.
+// TestS3FS mounts a bucket, and again without the first mount's cache.
 func TestS3FS(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.S3FS)
@@ -41,7 +41,7 @@ func TestS3FS(t *testing.T) {
 		rm -r mnt/moved
 		find mnt -mindepth 1
 		fusermount -u mnt`)
-	testenv.Equal(t, got, "make_bucket: team\nhello\n-rw------- big\ndrwxr-xr-x moved\ndrwxr-xr-x moved/empty\n-rw-r----- moved/file\nlrwxrwxrwx moved/link\nmnt/big\n", "what the mount has")
+	testenv.Equal(t, got, "make_bucket: team\nhello\n-rw------- big\ndrwxr-xr-x moved\ndrwxr-xr-x moved/empty\n-rw-r----- moved/file\nlrwxrwxrwx moved/link\nmnt/big\n", "the files in the mount")
 	same(t, s, "team", "big", big)
 	s.Must(http.StatusNotFound, "GET", e2e.BlobTarget("team", "moved/file"), nil)
 }
@@ -52,5 +52,5 @@ func TestOpenDAL(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	c := newClient(t, start(t))
 	script := filepath.Join(testenv.Must(testenv.ClientDir())(t), "opendal.mjs")
-	testenv.Equal(t, c.sh("node '"+script+"'"), "ok\n", "what the program prints")
+	testenv.Equal(t, c.sh("node '"+script+"'"), "ok\n", "the program's output")
 }

@@ -23,8 +23,8 @@ func start(t *testing.T, flags ...string) *e2e.Server {
 	return e2e.Start(t, e2e.Options{Flags: append([]string{"--s3-addr", "localhost:0"}, flags...)})
 }
 
-// client is what the clients of one server share: a folder, which is also the home, and their
-// environment.
+// client has the shared environment of one server's clients: a folder, which is also the home, and
+// their variables.
 type client struct {
 	t       *testing.T
 	dir     string
@@ -60,7 +60,7 @@ func (c *client) read(name string) string {
 	return string(testenv.Must(os.ReadFile(filepath.Join(c.dir, name)))(c.t))
 }
 
-// sh runs a script, in which a command that fails ends it, and returns what it prints. It fails the
+// sh runs a script, in which a command that fails ends it, and returns its output. It fails the
 // test if the script does.
 func (c *client) sh(script string) string {
 	c.t.Helper()

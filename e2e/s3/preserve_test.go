@@ -14,7 +14,7 @@ import (
 )
 
 // TestPreserveAsRclone stores a file with its attributes by put and by rclone: the metadata are the
-// same, and each restores what the other has stored.
+// same, and each restores the other's file.
 func TestPreserveAsRclone(t *testing.T) {
 	t.Parallel()
 	s := start(t)

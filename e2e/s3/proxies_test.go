@@ -87,7 +87,7 @@ socket.getaddrinfo = lambda host, *more, **named: resolve("127.0.0.1" if str(hos
 	c.environ = append(c.environ, "S3="+p.s3, "PYTHONPATH="+c.dir, "AWS_CA_BUNDLE="+p.certs.Cert(), "SSL_CERT_FILE="+p.certs.Cert(),
 		"AWS_ACCESS_KEY_ID="+p.admin, "AWS_SECRET_ACCESS_KEY="+p.secret)
 	script := testenv.Must(filepath.Abs("testdata/sdk.py"))(t)
-	testenv.Equal(t, c.sh("/usr/bin/python3 '"+script+"'"), "ok\n", "what the program prints")
+	testenv.Equal(t, c.sh("/usr/bin/python3 '"+script+"'"), "ok\n", "the program's output")
 }
 
 // amazon uses Amazon's SDK for Go with buckets as hosts.
@@ -109,7 +109,7 @@ func (p proxied) amazon(t *testing.T) {
 	status, _, body := p.ask(http.MethodPut, upload.URL)
 	testenv.Equal(t, status, http.StatusOK, "a presigned upload: %s", body)
 
-	// No proxy changes what is stored, nor its ETag.
+	// No proxy changes the stored bytes, nor their ETag.
 	for name, coding := range map[string]*string{"plain": nil, "coded": aws.String("gzip")} {
 		put := testenv.Must(c.PutObject(ctx, &awss3.PutObjectInput{Bucket: bucket, Key: &name, Body: strings.NewReader(page), ContentType: aws.String("text/html"), ContentEncoding: coding}))(t)
 		url := testenv.Must(presign.PresignGetObject(ctx, &awss3.GetObjectInput{Bucket: bucket, Key: &name}))(t).URL

@@ -26,7 +26,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// hosted is a hosted service over a data folder, and what its command line needs.
+// hosted is a hosted service over a data folder, and the flags for its command line.
 type hosted struct {
 	*e2e.Server
 	t           *testing.T
@@ -127,7 +127,7 @@ func TestAmazonForGo(t *testing.T) {
 	testenv.Must(transfers.DownloadObject(ctx, &transfermanager.DownloadObjectInput{Bucket: aws.String("team"), Key: aws.String("big"), WriterAt: file}))(t)
 	testenv.OK(t, file.Close())
 	got := testenv.Must(os.ReadFile(file.Name()))(t)
-	testenv.Equal(t, bytes.Equal(got, big), true, "what was uploaded is downloaded")
+	testenv.Equal(t, bytes.Equal(got, big), true, "the upload is downloaded")
 	// Those that the SDK computes.
 	for _, a := range []types.ChecksumAlgorithm{"CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"} {
 		put, err := c.PutObject(ctx, &awss3.PutObjectInput{Bucket: aws.String("team"), Key: aws.String("checked"), Body: strings.NewReader("x"), ChecksumAlgorithm: a})
@@ -149,10 +149,11 @@ func TestAmazonForGo(t *testing.T) {
 	res := testenv.Must(http.DefaultClient.Do(r))(t)
 	body := testenv.Must(io.ReadAll(res.Body))(t)
 	testenv.OK(t, res.Body.Close())
-	testenv.Equal(t, string(body), "x", "what a presigned URL reads")
+	testenv.Equal(t, string(body), "x", "the object that a presigned URL reads")
 }
 
-// TestCredentials: a key's scopes, accounts, revocation and new secrets hold for what it signs.
+// TestCredentials: a key's scopes, accounts, revocation and new secrets hold for requests that it
+// signs.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	h := startHosted(t, "--reads", "key")

@@ -20,12 +20,12 @@ import (
 	"sluice/internal/testenv"
 )
 
-// expectedFile lists the tests of versitygw that fail, in groups with the reason: what docs/s3.md
-// refuses or states as different. With each test stands what answerOf returns.
+// expectedFile lists the tests of versitygw that fail, in groups with the reason: a feature that
+// docs/s3.md refuses or states as different. With each test stands answerOf's result.
 const expectedFile = "testdata/versitygw.txt"
 
-// alone are the tests that must not see the uploads that others have left: an account keeps them
-// when its bucket is deleted.
+// alone are the tests that must not see the uploads that earlier tests have left: an account keeps
+// them when its bucket is deleted.
 var alone = regexp.MustCompile(`^(ListMultipartUploads|AbortMultipartUpload|ListBuckets)_`)
 
 // TestVersityGW runs versitygw's tests for gateways like itself, which compare status and code of
@@ -61,9 +61,9 @@ func TestVersityGW(t *testing.T) {
 	}
 }
 
-// expectedFailures returns a list's answers by test, and what matches the tests that are not run. A
-// line that begins with a slash has a regular expression and the reason, a line with = a group's
-// reason, and any other a test and the answer.
+// expectedFailures returns a list's answers by test, and expressions that match the tests that are
+// not run. A line that begins with a slash has a regular expression and the reason, a line with = a
+// group's reason, and any other a test and the answer.
 func expectedFailures(t *testing.T, file string) (answers map[string]string, foreign []*regexp.Regexp) {
 	t.Helper()
 	answers = map[string]string{}
@@ -117,8 +117,8 @@ func versityTests(t *testing.T, program string) (names []string) {
 }
 
 // runVersityTests runs tests, each in a process of its own because a failure can end it, on as many
-// services as run at once, because the tests share the names of their buckets. It returns what the
-// tests that fail say.
+// services as run at once, because the tests share the names of their buckets. It returns the
+// failing tests' messages.
 func runVersityTests(t *testing.T, program string, names []string) map[string]string {
 	t.Helper()
 	const atOnce = 4
@@ -177,7 +177,7 @@ func versityTest(t *testing.T, program string, h *hosted, name string) string {
 	return ""
 }
 
-// failureOf returns the line that says why a test failed.
+// failureOf returns the line with a test's failure.
 func failureOf(out []byte) string {
 	out = regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAll(out, nil)
 	lines := bufio.NewScanner(bytes.NewReader(out))
@@ -186,5 +186,5 @@ func failureOf(out []byte) string {
 			return line
 		}
 	}
-	return "it says nothing"
+	return "without a message"
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // versitygw's suite compares the sentences of errors, and most tests ignore the status.
-// internal/testenv/setup.sh builds the suite with these functions in place of its own: they
-// compare status and code. What they return ends with the status and code that were received.
+// internal/testenv/setup.sh builds the suite with these functions in place of its own: they compare
+// status and code. Their errors end with the status and code that were received.
 
 func checkApiErr(err error, expected s3err.S3Error) error {
 	var code smithy.APIError

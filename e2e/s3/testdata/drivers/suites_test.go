@@ -78,7 +78,7 @@ func TestGoCloud(t *testing.T) {
 	}
 }
 
-// TestThanos does what the test of thanos' own s3 provider does, in a new bucket and below a prefix.
+// TestThanos runs the test of thanos' own s3 provider in a new bucket and below a prefix.
 func TestThanos(t *testing.T) {
 	t.Setenv("S3_BUCKET", "") // it makes one
 	made, remove, err := thanos.NewTestBucket(t, os.Getenv("AWS_REGION"))
