@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/blob"
+	"sluice/database"
 	"sluice/internal/testenv"
 )
 
@@ -24,13 +25,13 @@ func TestUploadsByKey(t *testing.T) {
 			name += pieces[random.IntN(len(pieces))]
 		}
 		at := blob.Place("a", name) // some are equal
-		testenv.Must(f.Begin(t.Context(), blob.BeginOptions{Account: at.Account, Name: at.Name, Uneven: true}))(t)
+		testenv.Must(f.Begin(t.Context(), blob.BeginOptions{Account: at.Account, Name: at.Name, Uneven: true, Metadata: strings.Repeat("m", random.IntN(300))}))(t)
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	choose := func(from ...string) string { return from[random.IntN(len(from))] }
 	for range 300 {
-		n := blob.NamedUploads{Account: "a", Limit: 1 + random.IntN(6)}
+		n := blob.NamedUploads{Account: "a", Limit: 1 + random.IntN(6), Bytes: int64(random.IntN(2) * random.IntN(3000))}
 		n.Prefix, n.Delimiter = choose("", "x", "xa", "xa/", "xb", "y", names[random.IntN(len(names))]), choose("", "/", "a", "/a", "é")
 		n.AfterName = choose("", "", "xa", "xa/", "xa/a/", "xz", names[random.IntN(len(names))])
 		var want []string
@@ -60,11 +61,18 @@ func walk(t *testing.T, f *fixture, n blob.NamedUploads) (got []string) {
 	t.Helper()
 	for {
 		page := testenv.Must(f.UploadsByKey(t.Context(), n))(t)
+		bytes := 0
 		for _, u := range page.Uploads {
 			got = append(got, u.Name)
+			bytes += len(u.Name) + len(u.Metadata) + database.EntryCharge
 		}
 		for _, group := range page.Groups {
 			got = append(got, group+" (group)")
+			bytes += len(group) + database.EntryCharge
+		}
+		// One of the markers and one of the others are returned in any case.
+		if n.Bytes > 0 && int64(bytes) > n.Bytes && len(page.Uploads)+len(page.Groups) > 2 {
+			t.Fatalf("a page of %d bytes has %d", n.Bytes, bytes)
 		}
 		if size := len(page.Uploads) + len(page.Groups); size > n.Limit || size == 0 && page.NextName != "" {
 			t.Fatalf("a page of %d has %d entries: %s", n.Limit, size, fmt.Sprint(page))

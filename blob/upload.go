@@ -210,13 +210,14 @@ type NamedUploads struct {
 	// be any name.
 	AfterName, AfterID string
 	Limit              int   // of uploads and groups together; at least 1
-	Bytes              int64 // of one query, as in metastore.Uploads
+	Bytes              int64 // the page's greatest size, as in metastore.Uploads; 0: no bound
 }
 
 // UploadPage is a page of open uploads.
 type UploadPage struct {
 	Uploads []metastore.Upload
 	Groups  []string
+	bytes   int64
 	// NextName and NextID are where the next page begins; both are empty on the last page.
 	NextName, NextID string
 }
@@ -231,6 +232,9 @@ func (s *Service) UploadsByName(ctx context.Context, n NamedUploads) (page Uploa
 	for {
 		left := n.Limit - len(page.Uploads) - len(page.Groups)
 		q.Limit = max(1, left) // one, to see whether something follows
+		if n.Bytes > 0 {
+			q.Bytes = max(1, n.Bytes-page.bytes)
+		}
 		list, more, err := s.meta.UploadsByName(ctx, q)
 		if err != nil {
 			return UploadPage{}, err
@@ -240,10 +244,15 @@ func (s *Service) UploadsByName(ctx context.Context, n NamedUploads) (page Uploa
 				more = false
 				break
 			}
-			if left == 0 {
+			group, ok := n.groupOf(u.Name)
+			size := int64(len(group)) + database.EntryCharge
+			if !ok {
+				size = int64(len(u.Name)+len(u.ContentType)+len(u.Metadata)) + database.EntryCharge
+			}
+			if left == 0 || n.Bytes > 0 && page.bytes > 0 && page.bytes+size > n.Bytes {
 				return page, nil
 			}
-			group, ok := n.groupOf(u.Name)
+			page.bytes += size
 			if ok {
 				page.Groups = append(page.Groups, group)
 				page.NextName, page.NextID = group, ""

@@ -52,7 +52,7 @@ type PayerOptions struct {
 	// concurrently. A file beside it has the suffix .lock.
 	StateFile string
 
-	// MaxPrice is the highest price for a chunkset. It is required.
+	// MaxPrice is the greatest price of a chunkset. It is required.
 	MaxPrice uint64
 
 	// MaxSpend limits the sum of all that is bought with this state file, and of signed amounts

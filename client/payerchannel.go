@@ -46,7 +46,7 @@ func (p *Payer) offer(ctx context.Context, s *payerState) (offer, error) {
 // affordable returns ErrBudget if the price is above MaxPrice.
 func (p *Payer) affordable(of offer) error {
 	if of.price > p.o.MaxPrice {
-		return fmt.Errorf("client: %w: the price of a chunkset is %d, and MaxPrice is %d", ErrBudget, of.price, p.o.MaxPrice)
+		return fmt.Errorf("client: %w: the price of a chunkset is %d, and the greatest price is %d", ErrBudget, of.price, p.o.MaxPrice)
 	}
 	return nil
 }

@@ -98,30 +98,36 @@ func checkJSON(text []byte) error {
 	return nil
 }
 
-// checkName returns an error if name cannot be a blob's name.
+// checkName returns an error if a response's member cannot be a blob's name.
 func checkName(member, name string) error {
+	if fault := nameFault(name); fault != "" {
+		return invalid(member, "%s: %s", fault, shown(name))
+	}
+	return nil
+}
+
+// nameFault returns why a text cannot be a blob's name, such as "is empty", or "".
+func nameFault(name string) string {
 	units := 0
 	for _, r := range name {
 		if r < 0x20 || r == 0x7f {
-			return invalid(member, "has a control character: %s", shown(name))
+			return fmt.Sprintf("has the control character U+%04X", r)
 		}
 		units++
 		if r > 0xffff {
 			units++
 		}
 		if units > maxNameLength {
-			break
+			return fmt.Sprintf("is longer than %d characters", maxNameLength)
 		}
 	}
 	switch {
 	case units == 0:
-		return invalid(member, "is empty")
-	case units > maxNameLength:
-		return invalid(member, "is longer than %d characters: %s", maxNameLength, shown(name))
+		return "is empty"
 	case !utf8.ValidString(name):
-		return invalid(member, "is not valid UTF-8: %s", shown(name))
+		return "is not valid UTF-8"
 	}
-	return nil
+	return ""
 }
 
 // checkWord returns an error if a short text is too long or has other than visible ASCII

@@ -36,7 +36,7 @@ type CreateSessionOptions struct {
 	// only a local instance grants. See Payer, which signs micropayments and keeps count of them.
 	Micropayment *micropay.Micropayment
 
-	// MaxPrice is the highest price of a chunkset. If the service has a higher one when it accepts
+	// MaxPrice is the greatest price of a chunkset. If the service has a higher one when it accepts
 	// the micropayment, it takes nothing: the error has the code wire.CodePriceChanged. 0: any.
 	MaxPrice uint64
 

@@ -47,6 +47,14 @@ const (
 	ofCopies demand = "CopyObject UploadPartCopy" // or other names of operations
 )
 
+// writeConditionFields are the conditions of a write, and conditionalWrites the writes that have
+// them, as at Amazon S3 ("How to prevent object overwrites with conditional writes" in the User
+// Guide). Any other write would ignore them.
+var (
+	writeConditionFields = []string{"If-Match", "If-None-Match", "If-Unmodified-Since"}
+	conditionalWrites    = []string{"PutObject", "CopyObject", "CompleteMultipartUpload", "DeleteObject"}
+)
+
 // fieldsOf returns a request's header with the fields X-Amz-... that its query has, as presigned
 // URLs do. It is the only place that reads them. A field that the header and the query state
 // differently is an error, and so is one that is not known, unless its value asks for nothing.
@@ -117,6 +125,9 @@ func checkFieldsOf(header http.Header, op *operation) error {
 	for name := range header {
 		short, ours := strings.CutPrefix(name, amzPrefix)
 		if needs := knownFields[short]; ours && needs != optional && needs != valued && !slices.Contains(strings.Fields(string(needs)), op.name) {
+			return fieldError(name, "has no meaning for "+op.name)
+		}
+		if op.writes && slices.Contains(writeConditionFields, name) && !slices.Contains(conditionalWrites, op.name) {
 			return fieldError(name, "has no meaning for "+op.name)
 		}
 	}

@@ -95,8 +95,19 @@ func TestFieldsOfOneOperation(t *testing.T) {
 		{"DELETE", "/bucket/key", "x-amz-copy-source", "bucket/key"},
 		{"DELETE", "/bucket/key", "x-amz-if-match-initiated-time", "Mon, 02 Jan 2006 15:04:05 GMT"},
 		{"POST", "/bucket/key?uploads", "x-amz-copy-source", "bucket/key"},
+		{"PUT", upload, "if-none-match", "*"},
+		{"PUT", upload, "if-match", "*"},
+		{"POST", "/bucket/key?uploads", "if-none-match", "*"},
+		{"PUT", "/bucket/key?tagging", "if-match", `"other"`},
+		{"DELETE", "/bucket/key?tagging", "if-match", `"other"`},
+		{"PUT", "/bucket?tagging", "if-unmodified-since", "Mon, 02 Jan 2006 15:04:05 GMT"},
+		{"DELETE", "/bucket/key?uploadId=" + upload[len(upload)-26:], "if-match", "*"},
+		{"POST", "/bucket?delete", "if-match", "*"},
 	} {
 		s.refused(t, 400, "InvalidArgument", test.method, test.path, "replaced", test.field, test.value)
+		if !strings.HasPrefix(test.field, "x-amz-") {
+			continue
+		}
 		s.refused(t, 400, "InvalidArgument", test.method, inQuery(test.path, test.field, test.value), "replaced")
 	}
 	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/copy", "", "x-amz-copy-source", "bucket/key", "x-amz-copy-source-range", "bytes=0-1")

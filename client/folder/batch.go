@@ -329,10 +329,14 @@ func (b *Batch) runOne(ctx context.Context, j *job, ended func(error)) {
 		b.report(Event{Kind: Started, Source: j.source, Target: j.target, Size: j.size})
 	}
 	var done int64
-	result, err := j.run(ctx, func(n, _ int64) {
-		done = n
-		b.report(Event{Kind: Progress, Source: j.source, Target: j.target, Size: j.size, Done: n})
-	})
+	var result outcome
+	err := j.target.check()
+	if err == nil {
+		result, err = j.run(ctx, func(n, _ int64) {
+			done = n
+			b.report(Event{Kind: Progress, Source: j.source, Target: j.target, Size: j.size, Done: n})
+		})
+	}
 	settle := func(err error) {
 		b.settle(ctx, j, result, done, err)
 		ended(err)

@@ -53,6 +53,23 @@ func TestUploadAgain(t *testing.T) {
 	testenv.Equal(t, testenv.Must(s.Head(t.Context(), "team", "dir/a.txt"))(t).ContentType, "text/plain; charset=utf-8", "the content type")
 }
 
+// TestNamesThatNoBlobHas: a dry run refuses what the real run refuses, and both ask nobody.
+func TestNamesThatNoBlobHas(t *testing.T) {
+	s := newService(t)
+	dir := newFiles(t, map[string]string{"a": "a", "line\nbreak": "b", "\xff": "c"})
+	s.store(map[string]string{"from/a": "a"})
+	for _, dry := range []bool{true, false} {
+		o := folder.Options{DryRun: dry}
+		s.setHook(nil)
+		wantRun(folder.Upload(t.Context(), folder.Dir(dir), s.team("to"), o))(t, "an upload", folder.Summary{Copied: 1, Bytes: 1, Failed: 2}, client.ErrInvalid)
+		wantRun(folder.Copy(t.Context(), s.team("from"), s.team(strings.Repeat("x", 1023)), o))(t, "a copy", folder.Summary{Failed: 1}, client.ErrInvalid)
+		if dry {
+			testenv.Equal(t, s.requests("PUT")+s.requests("POST"), 0, "writes")
+		}
+	}
+	wantNames(t, s.names("team"), "from/a", "to/a")
+}
+
 // TestUploadWithAKeyThatOnlyWrites checks that files are stored if the blobs cannot be listed.
 func TestUploadWithAKeyThatOnlyWrites(t *testing.T) {
 	s := newService(t)

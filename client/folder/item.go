@@ -58,6 +58,14 @@ type Item struct {
 // blobName returns the blob's name.
 func (i Item) blobName() client.BlobName { return client.BlobName{Account: i.Account, Name: i.Name} }
 
+// check returns client.ErrInvalid if no blob can have the name.
+func (i Item) check() error {
+	if i.Client == nil {
+		return nil
+	}
+	return client.CheckName(i.Name)
+}
+
 // String returns a file's path, or ACCOUNT/NAME for a blob.
 func (i Item) String() string {
 	if i.Client == nil {

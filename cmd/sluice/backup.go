@@ -165,7 +165,7 @@ func (c *backupCreate) print(console *console, made instance.BackupResult, prune
 			append([]string{}, made.Damaged...), append([]string{}, pruned.Removed...),
 		})
 	}
-	line := fmt.Sprintf("Made the backup %s: %d blobs with %s; stored were %s.", made.ID(), made.Blobs, units.Bytes(made.Bytes), units.Bytes(made.NewBytes))
+	line := fmt.Sprintf("Made the backup %s: %s with %s; stored were %s.", made.ID(), units.Count(made.Blobs, "blob"), units.Bytes(made.Bytes), units.Bytes(made.NewBytes))
 	if len(pruned.Removed) > 0 {
 		line += fmt.Sprintf("\nRemoved %d older backups with %s.", len(pruned.Removed), units.Bytes(pruned.Bytes))
 	}
@@ -293,7 +293,7 @@ func (c *backupVerify) Run(ctx context.Context, console *console) error {
 			return errors.Join(err, terminal.WriteJSON(console.out, printedVerified{m.ID(), found.Objects, found.Bytes, found.Read, found.Damaged, found.Lacking}))
 		}
 		if err == nil {
-			return printLine(console.out, fmt.Sprintf("The backup %s is whole: %d objects with %s, and %s of objects and packs were read.", m.ID(), found.Objects, units.Bytes(found.Bytes), units.Bytes(found.Read)))
+			return printLine(console.out, fmt.Sprintf("The backup %s is whole: %s with %s, and %s of objects and packs were read.", m.ID(), units.Count(found.Objects, "object"), units.Bytes(found.Bytes), units.Bytes(found.Read)))
 		}
 		return err
 	})
@@ -340,6 +340,6 @@ func (c *backupPrune) Run(ctx context.Context, console *console) error {
 		if c.JSON {
 			return terminal.WriteJSON(console.out, printedPruned{append([]string{}, pruned.Kept...), append([]string{}, pruned.Removed...), pruned.Objects, pruned.Bytes})
 		}
-		return printLine(console.out, fmt.Sprintf("Kept %d backups and removed %d, with %s.", len(pruned.Kept), len(pruned.Removed), units.Bytes(pruned.Bytes)))
+		return printLine(console.out, fmt.Sprintf("Kept %s and removed %d, with %s.", units.Count(len(pruned.Kept), "backup"), len(pruned.Removed), units.Bytes(pruned.Bytes)))
 	})
 }

@@ -395,12 +395,12 @@ func (b *batch) finish(ctx context.Context) error {
 func (b *batch) summary() string {
 	var texts []string
 	if b.sum.Copied > 0 {
-		texts = append(texts, fmt.Sprintf("%d copied (%s)", b.sum.Copied, units.Bytes(b.sum.Bytes)))
+		texts = append(texts, fmt.Sprintf("%d %s (%s)", b.sum.Copied, b.words("copied", "to copy"), units.Bytes(b.sum.Bytes)))
 	}
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Moved, "moved"}, {b.sum.Deleted, "deleted"}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
+	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Moved, b.words("moved", "to move")}, {b.sum.Deleted, b.words("deleted", "to delete")}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
 		if c.n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.what))
 		}

@@ -69,6 +69,6 @@ func (c *duCommand) print(console *console, table io.Writer, of operand.Remote, 
 	if c.JSON {
 		return terminal.WriteJSON(console.out, use)
 	}
-	_, err := fmt.Fprintf(table, "%s\t%d blobs\t%s\n", units.Bytes(use.Bytes), use.Blobs, terminal.Name(of.String()))
+	_, err := fmt.Fprintf(table, "%s\t%s\t%s\n", units.Bytes(use.Bytes), units.Count(use.Blobs, "blob"), terminal.Name(of.String()))
 	return err
 }

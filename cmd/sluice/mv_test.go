@@ -64,7 +64,7 @@ func TestMoveCommand(t *testing.T) {
 		{"-n team/a team/x", 3, []string{"sluice: team/a: the blob does not exist"}, "a dir/b dir/sub/c"},
 		{"team/a team/x", 0, []string{"team/a -> team/x"}, "dir/b dir/sub/c x"},
 		{"team/x team/dir/", 0, []string{"team/x -> team/dir/x"}, "dir/b dir/sub/c dir/x"},
-		{"-r -n team/dir team/new", 0, []string{"dry run: 3 moved", "would move team/dir/b -> team/new/b", "would move team/dir/sub/c -> team/new/sub/c", "would move team/dir/x -> team/new/x"}, "dir/b dir/sub/c dir/x"},
+		{"-r -n team/dir team/new", 0, []string{"dry run: 3 to move", "would move team/dir/b -> team/new/b", "would move team/dir/sub/c -> team/new/sub/c", "would move team/dir/x -> team/new/x"}, "dir/b dir/sub/c dir/x"},
 		{"-r team/dir team/new", 0, []string{"3 moved", "team/dir/b -> team/new/b", "team/dir/sub/c -> team/new/sub/c", "team/dir/x -> team/new/x"}, "new/b new/sub/c new/x"},
 		{"-r team/dir team/new", 3, []string{"sluice: there are no blobs below team/dir/"}, "new/b new/sub/c new/x"},
 		{"-r team/new team/new/old", 2, []string{"sluice: team/new/ and team/new/old/ contain each other: move to a prefix beside it"}, "new/b new/sub/c new/x"},

@@ -17,7 +17,7 @@ import (
 
 // payerFlags configure a payer. Commands that pay embed them.
 type payerFlags struct {
-	MaxPrice         *uint64 `env:"-" placeholder:"AMOUNT" help:"Highest price of a chunkset to pay, in units of the asset. Required to pay; see sluice info."`
+	MaxPrice         *uint64 `env:"-" placeholder:"AMOUNT" help:"Greatest price of a chunkset to pay, in units of the asset. Required to pay; see sluice info."`
 	MaxSpend         *uint64 `env:"-" placeholder:"AMOUNT" help:"Highest sum of all that is ever paid with the state file. Required to pay."`
 	Deposit          uint64  `env:"-" placeholder:"AMOUNT" help:"Deposit of a channel that is opened. On a chain it is made there. Default: the server's, 1000000."`
 	Channel          string  `env:"-" placeholder:"ID" help:"Open channel to use, instead of one that is opened."`

@@ -104,13 +104,13 @@ func (c *restoreCommand) print(console *console, m *backup.Manifest, result inst
 			m.ID(), result.ID, result.Generation, result.Existed, result.Blobs, result.Objects, result.Bytes, result.Lacking, checked.Found,
 		}))
 	}
-	line := fmt.Sprintf("Restored the backup %s as generation %d of the instance %s: %d blobs, %d objects with %s.",
-		m.ID(), result.Generation, result.ID, result.Blobs, result.Objects, units.Bytes(result.Bytes))
+	line := fmt.Sprintf("Restored the backup %s as generation %d of the instance %s: %s, %s with %s.",
+		m.ID(), result.Generation, result.ID, units.Count(result.Blobs, "blob"), units.Count(result.Objects, "object"), units.Bytes(result.Bytes))
 	if result.Existed {
 		line = fmt.Sprintf("The instance %s is there already: nothing was restored.", result.ID)
 	}
 	if result.Lacking > 0 {
-		line += fmt.Sprintf("\nThe backup lacks %d objects, which were damaged when it was made: sluice check names their blobs.", result.Lacking)
+		line += fmt.Sprintf("\nThe backup lacks %s, damaged when it was made: sluice check names their blobs.", units.Count(result.Lacking, "object"))
 	}
 	return errors.Join(printLine(console.out, line), err)
 }

@@ -64,7 +64,7 @@ func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error 
 		if err := d.count(ctx); err != nil {
 			return err
 		}
-		question := fmt.Sprintf("Delete %d blobs (%s)?", d.blobs, units.Bytes(d.bytes))
+		question := fmt.Sprintf("Delete %s (%s)?", units.Count(d.blobs, "blob"), units.Bytes(d.bytes))
 		if err := confirm(ctx, b.console, question); err != nil {
 			return err
 		}

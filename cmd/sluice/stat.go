@@ -71,7 +71,7 @@ func describe(ctx context.Context, from *client.Client, of operand.Remote) (clie
 func writeBlob(out io.Writer, of operand.Remote, b client.Blob) error {
 	lines := [][2]string{
 		{"blob", terminal.Name(of.String())},
-		{"size", fmt.Sprintf("%d bytes (%s)", b.Size, units.Bytes(b.Size))},
+		{"size", fmt.Sprintf("%s (%s)", units.Count(b.Size, "byte"), units.Bytes(b.Size))},
 	}
 	for _, optional := range [][2]string{{"etag", b.ETag}, {"content type", b.ContentType}, {"modified", formatTime(b.LastModified)}, {"sha-256", fmt.Sprintf("%x", b.SHA256)}, {"cache control", b.CacheControl}, {"content disposition", b.ContentDisposition}, {"content language", b.ContentLanguage}} {
 		if optional[1] != "" {

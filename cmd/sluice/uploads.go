@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"sluice/blob"
 	"sluice/internal/terminal"
 	"sluice/internal/units"
 )
@@ -24,6 +25,15 @@ type uploadLs struct {
 
 	serverFlags
 	outputFlags
+}
+
+// Validate returns an error for an account that no server accepts.
+func (c *uploadLs) Validate() error {
+	if c.Account == "" { // the parser says that it is missing
+		return nil
+	}
+	_, err := blob.ParseAccount(c.Account)
+	return err
 }
 
 // Help returns examples.

@@ -243,6 +243,7 @@ var wrongCalls = []wrongCall{
 	{line: "mv team/a/ team/b", want: `team/a/ is not a blob: use -r to move all blobs below it`},
 	{line: "rm team", want: `team/ is not a blob: use -r to delete all blobs below it`},
 	{line: "upload abort", want: `upload abort requires the argument ID: sluice help upload abort shows the usage`},
+	{line: "upload ls ~x", want: `the account must be an address or begin with one of a-z and 0-9`},
 	{line: "upload ls", want: `upload ls requires the argument ACCOUNT: sluice help upload ls shows the usage`},
 	{line: "cp a b", want: `a and b are both local: did you mean :b, which is on the current server? CONTEXT:ACCOUNT/NAME is on another`},
 	{line: "cp a http://h/v1", want: `"http://h/v1" is a URL: name the server by a context (sluice context add NAME URL), and write NAME:ACCOUNT/NAME`},

@@ -125,7 +125,7 @@ func TestSyncCommand(t *testing.T) {
 		testenv.OK(t, os.Remove(bad))
 	}
 	one.Must(204, "PUT", "/v1/blobs/team/a", []byte("old"))
-	run(0, "would copy DIR/source/a -> team/a\nwould delete team/extra\ndry run: 1 copied (1 B), 1 unchanged, 1 deleted\n", "--delete --dry-run DIR/source :team")
+	run(0, "would copy DIR/source/a -> team/a\nwould delete team/extra\ndry run: 1 to copy (1 B), 1 unchanged, 1 to delete\n", "--delete --dry-run DIR/source :team")
 	same("a dry run", one.Names("team"), "a", "extra", "sub/b")
 	run(0, "1 copied (1 B), 1 unchanged\n", "DIR/source :team")
 	same("sync without --delete", one.Names("team"), "a", "extra", "sub/b")

@@ -23,7 +23,7 @@ func TestDryRunsOfTransfers(t *testing.T) {
 		r := s.Sluice(append(args, "-n")...)
 		testenv.Equal(t, fmt.Sprint(r.Code, r.Stderr), fmt.Sprint(0, lines, summary), "%q", args)
 	}
-	would("would copy "+dir+"/a -> team/x/a\nwould copy "+dir+"/sub/b -> team/x/sub/b\n", "dry run: 2 copied (3 B)\n", "put", "-r", "-j", "1", dir, "team/x/")
+	would("would copy "+dir+"/a -> team/x/a\nwould copy "+dir+"/sub/b -> team/x/sub/b\n", "dry run: 2 to copy (3 B)\n", "put", "-r", "-j", "1", dir, "team/x/")
 	would("would copy "+dir+"/a -> team/a\n", "", "put", dir+"/a", "team/a")
 	if names := s.Names("team"); len(names) > 0 {
 		t.Errorf("stored were %q", names)

@@ -38,7 +38,7 @@ func TestMoveCommand(t *testing.T) {
 		{"--json -n team/d/a.txt team/e/", 0, moved, "", []string{"d/a.txt", "dir/b", "dir/sub/c"}},
 		{"--json team/d/a.txt team/e/", 0, moved, "", []string{"dir/b", "dir/sub/c", "e/a.txt"}},
 		{"--json team/d/a.txt team/e/", 3, `\{"status":"failed","source":"team/d/a.txt","target":"team/e/a.txt","reason":"the blob does not exist; team/e/a.txt does, .*"\}\n`, `sluice: team/d/a.txt: the blob does not exist; .*\n`, []string{"dir/b", "dir/sub/c", "e/a.txt"}},
-		{"-r -n team/dir team/new", 0, "", `(would move team/dir/\S+ -> team/new/\S+\n){2}dry run: 2 moved\n`, []string{"dir/b", "dir/sub/c", "e/a.txt"}},
+		{"-r -n team/dir team/new", 0, "", `(would move team/dir/\S+ -> team/new/\S+\n){2}dry run: 2 to move\n`, []string{"dir/b", "dir/sub/c", "e/a.txt"}},
 		{"-r team/dir team/new", 0, "", `(team/dir/\S+ -> team/new/\S+\n){2}2 moved\n`, []string{"e/a.txt", "new/b", "new/sub/c"}},
 		{"-r team/dir team/new", 3, "", `sluice: there are no blobs below team/dir/\n`, []string{"e/a.txt", "new/b", "new/sub/c"}},
 	} {

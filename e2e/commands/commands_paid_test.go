@@ -78,7 +78,7 @@ func TestPaidCommands(t *testing.T) {
 	// No command pays beyond the limits.
 	run(4, "", "MaxSpend is 2; --max-price and --max-spend set the budget\n", paid(2, "cat", "0x1/a")...)
 	run(4, "", "0 chunksets charged; 0 units spent, 0 in all, of at most 2\n", paid(2, "cat", "0x1/a")...)
-	run(4, "", "MaxPrice is 2", append(paid(100, "cat", "0x1/a"), "--max-price", "2")...)
+	run(4, "", "the greatest price is 2", append(paid(100, "cat", "0x1/a"), "--max-price", "2")...)
 	run(4, "", "MaxChunksets 1 are charged or in use; --max-chunksets sets the limit", append(paid(100, "get", "0x1/big", dir), "--max-chunksets", "1")...)
 
 	// Each command buys the chunksets that it needs, in the session that the first one bought.

@@ -33,7 +33,7 @@ func TestSyncTracksRenamesOfFolders(t *testing.T) {
 	}{
 		{name: "a new folder", sent: files, summary: "300 copied (1.4 MiB)\n"},
 		{name: "a renamed folder", from: "first", to: "second", summary: "300 copied (1.4 MiB)\n"},
-		{name: "a dry run", from: "second", to: "third", flags: []string{"--delete", "--dry-run"}, summary: "dry run: 300 moved, 300 deleted\n"},
+		{name: "a dry run", from: "second", to: "third", flags: []string{"--delete", "--dry-run"}, summary: "dry run: 300 to move, 300 to delete\n"},
 		{name: "a changed file", change: true, flags: []string{"--delete"}, sent: 1, summary: "1 copied (4.9 KiB), 299 moved, 301 deleted\n"},
 		{name: "the same", flags: []string{"--delete"}, summary: "300 unchanged\n"},
 	} {

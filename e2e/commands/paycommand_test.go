@@ -23,7 +23,7 @@ func TestPayCommand(t *testing.T) {
 	pay := func(more ...string) []string {
 		return append(append([]string{"pay", "--account-file", account, "--state-file", state, "--chunksets", "10", "--max-price", "3", "--deposit", "500"}, server...), more...)
 	}
-	e2e.Refuses(t, 4, "MaxPrice is 2", pay("--max-price", "2", "--max-spend", "100")...)
+	e2e.Refuses(t, 4, "the greatest price is 2", pay("--max-price", "2", "--max-spend", "100")...)
 	e2e.Refuses(t, 4, "MaxSpend is 29", pay("--max-spend", "29")...)
 
 	id := e2e.Prints(t, pay("--max-spend", "60")...)

@@ -90,3 +90,11 @@ func Bytes(n int64) string {
 	}
 	return "" // not reached: an int64 is at most 8 EiB
 }
+
+// Count returns a number with its noun, such as "1 blob" or "2 blobs".
+func Count[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -41,6 +41,10 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	testenv.Equal(t, units.Count(0, "blob")+units.Count(1, "blob")+units.Count(int64(2), "blob"), "0 blobs1 blob2 blobs", "counts")
+}
+
 func FuzzParseSize(f *testing.F) {
 	for _, text := range []string{"1", "10G", "3 GiB", "8EiB", "kB"} {
 		f.Add(text)

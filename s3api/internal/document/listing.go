@@ -3,7 +3,6 @@ package document
 import (
 	"bytes"
 	"encoding/xml"
-	"slices"
 	"strconv"
 )
 
@@ -103,12 +102,9 @@ const entrySize = 300
 // reflection.
 func (p *Page) writeAs(kind string, b *bytes.Buffer) {
 	contents, prefixes, encoding := p.Contents, p.CommonPrefixes, p.EncodingType
-	size := entrySize * (len(contents) + len(prefixes))
+	size := entrySize*len(contents) + sizeOfPrefixes(prefixes, encoding)
 	for i := range contents {
 		size += lengthIn(contents[i].Key, encoding)
-	}
-	for i := range prefixes {
-		size += lengthIn(prefixes[i].Prefix, encoding)
 	}
 	b.Grow(size) // without it, growing would take twice the memory
 	for i := range contents {
@@ -120,22 +116,28 @@ func (p *Page) writeAs(kind string, b *bytes.Buffer) {
 		}
 		element(b, "LastModified", o.LastModified.text())
 		element(b, "ETag", o.ETag)
-		if o.ChecksumAlgorithm != "" {
-			element(b, "ChecksumAlgorithm", o.ChecksumAlgorithm)
-		}
-		if o.ChecksumType != "" {
-			element(b, "ChecksumType", o.ChecksumType)
-		}
+		optionalElement(b, "ChecksumAlgorithm", o.ChecksumAlgorithm)
+		optionalElement(b, "ChecksumType", o.ChecksumType)
 		element(b, "Size", strconv.FormatInt(o.Size, 10))
 		if o.Owner != nil {
-			b.WriteString("<Owner>")
-			element(b, "ID", o.Owner.ID)
-			element(b, "DisplayName", o.Owner.DisplayName)
-			b.WriteString("</Owner>")
+			writeOwner(b, "Owner", o.Owner)
 		}
 		element(b, "StorageClass", o.StorageClass)
 		b.WriteString("</" + kind + ">")
 	}
+	writePrefixes(b, prefixes, encoding)
+}
+
+// sizeOfPrefixes is about how many bytes writePrefixes writes.
+func sizeOfPrefixes(prefixes []CommonPrefix, encoding string) int {
+	size := entrySize * len(prefixes)
+	for i := range prefixes {
+		size += lengthIn(prefixes[i].Prefix, encoding)
+	}
+	return size
+}
+
+func writePrefixes(b *bytes.Buffer, prefixes []CommonPrefix, encoding string) {
 	for _, p := range prefixes {
 		b.WriteString("<CommonPrefixes>")
 		element(b, "Prefix", nameIn(p.Prefix, encoding))
@@ -159,6 +161,20 @@ func lengthIn(name Name, encoding string) int {
 	return escapedLength(string(name))
 }
 
+func writeOwner(b *bytes.Buffer, name string, o *Owner) {
+	b.WriteString("<" + name + ">")
+	element(b, "ID", o.ID)
+	element(b, "DisplayName", o.DisplayName)
+	b.WriteString("</" + name + ">")
+}
+
+// optionalElement writes an element unless its text is empty.
+func optionalElement(b *bytes.Buffer, name, text string) {
+	if text != "" {
+		element(b, name, text)
+	}
+}
+
 // element writes an element with a text.
 func element(b *bytes.Buffer, name, text string) {
 	b.WriteByte('<')
@@ -168,12 +184,4 @@ func element(b *bytes.Buffer, name, text string) {
 	b.WriteString("</")
 	b.WriteString(name)
 	b.WriteByte('>')
-}
-
-func prefixesInURL(prefixes []CommonPrefix) []CommonPrefix {
-	prefixes = slices.Clone(prefixes)
-	for i := range prefixes {
-		encodeURL(&prefixes[i].Prefix)
-	}
-	return prefixes
 }

@@ -118,12 +118,19 @@ func TestPageMemory(t *testing.T) {
 		for range 512 {
 			page.Contents = append(page.Contents, Object{Key: Name(test.key)})
 		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		size := len(Encode(page))
-		runtime.ReadMemStats(&after)
-		if taken := after.TotalAlloc - before.TotalAlloc; taken > most {
-			t.Errorf("%s: %d bytes were taken for a page of %d", test.name, taken, size)
+		uploads := ListMultipartUploadsResult{EncodingType: test.encoding}
+		for range 400 { // of which each counts 256 bytes more than its name
+			owner := Owner{strings.Repeat("a", 66), strings.Repeat("a", 66)}
+			uploads.Uploads = append(uploads.Uploads, Upload{Key: Name(test.key), UploadID: strings.Repeat("i", 26), Initiator: owner, Owner: owner, StorageClass: "STANDARD"})
+		}
+		for kind, page := range map[string]any{"objects": page, "uploads": uploads} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			size := len(Encode(page))
+			runtime.ReadMemStats(&after)
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > most {
+				t.Errorf("%s %s: %d bytes were taken for a page of %d", kind, test.name, taken, size)
+			}
 		}
 	}
 }

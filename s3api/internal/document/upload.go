@@ -1,8 +1,8 @@
 package document
 
 import (
+	"bytes"
 	"encoding/xml"
-	"slices"
 )
 
 // InitiateMultipartUploadResult names an upload that was begun.
@@ -72,30 +72,49 @@ type ListMultipartUploadsResult struct {
 	EncodingType       string `xml:",omitempty"` // empty or EncodingURL
 	MaxUploads         int
 	IsTruncated        bool
-	Uploads            []Upload `xml:"Upload"`
-	CommonPrefixes     []CommonPrefix
+	Uploads            []Upload       `xml:"-"`
+	CommonPrefixes     []CommonPrefix `xml:"-"`
 }
 
-// Upload is an open upload.
+// Upload is an open upload. Empty members for its checksum are left out.
 type Upload struct {
 	Key               Name
-	UploadID          string `xml:"UploadId"`
+	UploadID          string
 	Initiator         Owner
 	Owner             Owner
 	StorageClass      string
 	Initiated         Time
-	ChecksumAlgorithm string `xml:",omitempty"`
-	ChecksumType      string `xml:",omitempty"`
+	ChecksumAlgorithm string
+	ChecksumType      string
 }
 
 func (r ListMultipartUploadsResult) document() any {
-	if r.EncodingType != EncodingURL {
-		return r
-	}
-	encodeURL(&r.KeyMarker, &r.NextKeyMarker, &r.Prefix, &r.Delimiter)
-	r.Uploads, r.CommonPrefixes = slices.Clone(r.Uploads), prefixesInURL(r.CommonPrefixes)
-	for i := range r.Uploads {
-		encodeURL(&r.Uploads[i].Key)
+	if r.EncodingType == EncodingURL {
+		encodeURL(&r.KeyMarker, &r.NextKeyMarker, &r.Prefix, &r.Delimiter)
 	}
 	return r
+}
+
+// writeEntries writes the entries as Page.writeAs does.
+func (r ListMultipartUploadsResult) writeEntries(b *bytes.Buffer) {
+	size := sizeOfPrefixes(r.CommonPrefixes, r.EncodingType)
+	for i := range r.Uploads {
+		u := &r.Uploads[i]
+		size += 2*entrySize + lengthIn(u.Key, r.EncodingType) + 2*(len(u.Owner.ID)+len(u.Owner.DisplayName))
+	}
+	b.Grow(size)
+	for i := range r.Uploads {
+		u := &r.Uploads[i]
+		b.WriteString("<Upload>")
+		element(b, "Key", nameIn(u.Key, r.EncodingType))
+		element(b, "UploadId", u.UploadID)
+		writeOwner(b, "Initiator", &u.Initiator)
+		writeOwner(b, "Owner", &u.Owner)
+		element(b, "StorageClass", u.StorageClass)
+		element(b, "Initiated", u.Initiated.text())
+		optionalElement(b, "ChecksumAlgorithm", u.ChecksumAlgorithm)
+		optionalElement(b, "ChecksumType", u.ChecksumType)
+		b.WriteString("</Upload>")
+	}
+	writePrefixes(b, r.CommonPrefixes, r.EncodingType)
 }
