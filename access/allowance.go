@@ -185,9 +185,9 @@ func (a *Allowance) ChunkOut() int64 { return a.out.chunk() }
 //
 // It returns a *QuotaError if the blob does not fit in addition to everything stored and to all
 // other reservations; any other error is the store's. A refusal takes into account all deletions
-// that ended before the call. It may count a blob that was just stored twice, so that one of
-// several concurrent calls is refused that would just fit. The quota is never exceeded through one
-// node; bytes that other nodes have reserved, or stored within the last second, are not counted.
+// that ended before the call. It may count a recently stored blob twice, so that one of several
+// concurrent calls is refused that would just fit. The quota is never exceeded through one node;
+// bytes that other nodes have reserved, or stored within the last second, are not counted.
 func (a *Allowance) Reserve(ctx context.Context, name, metadata string, size int64) (*Reservation, error) {
 	size = min(size, math.MaxInt64-metastore.Charge(name, metadata))
 	return a.reserve(ctx, metastore.Used{Bytes: size, Objects: 1, Names: int64(len(name) + len(metadata))})

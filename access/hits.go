@@ -11,7 +11,7 @@ import (
 // keys.LimitKinds.
 type hits [len(keys.LimitKinds)]atomic.Int64
 
-// Where the limits stand that are no quotas.
+// The indexes of limits that are no quotas.
 var (
 	kindRequests   = kindNamed("requests per second")
 	kindBytesIn    = kindNamed("bytes in per second")
@@ -19,7 +19,7 @@ var (
 	kindConcurrent = kindNamed("concurrent requests")
 )
 
-// kindNamed returns where the limit with that name stands in keys.LimitKinds.
+// kindNamed returns the index of the limit with that name in keys.LimitKinds.
 func kindNamed(name string) int {
 	return slices.IndexFunc(keys.LimitKinds[:], func(k keys.LimitKind) bool { return k.Name == name })
 }

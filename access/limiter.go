@@ -89,7 +89,7 @@ func Network(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, bits).Masked()
 }
 
-// acquire returns a holder's Allowance with one user more, and sets its limits.
+// acquire returns a holder's Allowance with one more user, and sets its limits.
 func (l *Limiter) acquire(h holder, limits, defaults keys.Limits) *Allowance {
 	l.mu.Lock()
 	defer l.mu.Unlock()

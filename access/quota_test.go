@@ -136,7 +136,7 @@ func TestReservations(t *testing.T) {
 	})
 }
 
-// TestQuotaOfChannels checks that channels count from their reservation on, also after they were
+// TestQuotaOfChannels checks that channels count from their reservation on, even after they were
 // closed or have expired.
 func TestQuotaOfChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -145,8 +145,8 @@ func (c *Client) CloseChannel(ctx context.Context, id string) (Channel, error) {
 // number. That buys nothing. It repeats the request until its outcome is known. It returns
 // ErrNotFound, ErrGone if the channel has expired, ErrPaymentRequired if the micropayment is
 // refused, or ErrConflict: with the code wire.CodeNothingExpired there is nothing to renew, and
-// with wire.CodeMicropaymentStale the amount or the sequence number is another than that.
-// Payer.Renew signs the micropayment, and keeps count of it.
+// with wire.CodeMicropaymentStale the amount is not the accepted one, or the sequence number is not
+// higher. Payer.Renew signs the micropayment, and keeps count of it.
 func (c *Client) RenewChannel(ctx context.Context, id string, m *micropay.Micropayment) (Channel, error) {
 	path, err := channelPath(id)
 	if err != nil {

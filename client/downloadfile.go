@@ -36,8 +36,8 @@ func (c *Client) ForgetDownload(account, name, path string, o DownloadOptions) (
 	return d.discard()
 }
 
-// checkTarget returns an error if path is of something that a file must not replace: a folder, and
-// a device or a pipe, to which the caller wants to write.
+// checkTarget returns an error if there is a folder at path, or a device or a pipe, to which the
+// caller wants to write: a file must not replace these.
 func checkTarget(root *os.Root, path string) error {
 	stat := os.Stat
 	if root != nil {

@@ -77,7 +77,7 @@ type Error struct {
 	Unsettled string
 	Expired   string
 
-	// Of a micropayment that was refused because of its gas: the least maximum gas, and the least
+	// For a micropayment that was refused because of its gas: the least maximum gas, and the least
 	// and the greatest gas price that are accepted. They are "" otherwise, or if any is accepted.
 	MinGas      string
 	MinGasPrice string

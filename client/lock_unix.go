@@ -10,7 +10,7 @@ import (
 )
 
 // tryLock locks a file without waiting, and reports whether it did. Closing the file releases the
-// lock, also when the process ends.
+// lock, even when the process ends.
 func tryLock(f *os.File) (bool, error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

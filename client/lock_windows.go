@@ -9,7 +9,7 @@ import (
 )
 
 // tryLock locks a file without waiting, and reports whether it did. Closing the file releases the
-// lock, also when the process ends.
+// lock, even when the process ends.
 func tryLock(f *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, math.MaxUint32, math.MaxUint32, new(windows.Overlapped))

@@ -37,7 +37,7 @@ func openOwn(root *os.Root, name string, flag int) (*os.File, error) {
 }
 
 // createOwn creates a file that this user alone may access. It returns fs.ErrExist if the name is
-// in use, also by a symbolic link.
+// in use, even by a symbolic link.
 func createOwn(root *os.Root, name string, flag int) (*os.File, error) {
 	return root.OpenFile(name, flag|os.O_CREATE|os.O_EXCL, 0o600)
 }

@@ -273,7 +273,7 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 }
 
 // TestPayerDoesNotCountWhatWasRefused checks that a refused amount counts as spent until a minute
-// after it has expired, also after the channel was closed, and that MaxSpend permits as much again
+// after it has expired, even after the channel was closed, and that MaxSpend permits as much again
 // then.
 func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

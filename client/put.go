@@ -25,8 +25,8 @@ const (
 
 // PutOptions are options for writing. The zero value replaces whatever is there.
 type PutOptions struct {
-	// ContentType "" means application/octet-stream, and PutFile then guesses it, by the blob's
-	// name and the first bytes: see the function ContentType.
+	// ContentType "" means application/octet-stream, except that PutFile guesses the type by the
+	// blob's name and the first bytes: see the function ContentType.
 	ContentType string
 
 	Expires time.Time // when the blob expires; zero: never

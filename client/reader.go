@@ -36,7 +36,8 @@ func (c *Client) Get(ctx context.Context, account, name string, o GetOptions) (*
 }
 
 // GetRange opens length bytes from offset on, or all from there on if length is negative. A range
-// that ends after the blob ends with it; if it also begins there, the error is ErrRangeInvalid.
+// that ends after the blob ends with it; if it also begins there, the error is ErrRangeInvalid. For
+// example, offset 10 and length 5 are the bytes 10 to 14.
 func (c *Client) GetRange(ctx context.Context, account, name string, offset, length int64, o GetOptions) (*Reader, error) {
 	if offset < 0 || length == 0 {
 		return nil, fmt.Errorf("client: %w: a range must not be empty or begin before the blob", ErrInvalid)

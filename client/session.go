@@ -94,8 +94,8 @@ func refusesPayment(err error) bool {
 	return reported && (e.Code == wire.CodeMicropaymentRefused || e.Code == wire.CodeMicropaymentStale)
 }
 
-// Session returns a session, also for a while after it has expired. It returns ErrNotFound if there
-// is none.
+// Session returns a session, and for a while an expired one. It returns ErrNotFound if there is
+// none.
 func (c *Client) Session(ctx context.Context, id string) (Session, error) {
 	path, err := sessionPath(id)
 	if err != nil {

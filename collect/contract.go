@@ -52,7 +52,7 @@ func contradiction(s ledger.Submission, before, after ledger.Reading) string {
 
 // unexplained returns how a channel contradicts the rules some time after a submission was
 // collected, or "" if a third party's deposit or withdrawal, or the channel's end, explains the
-// difference. before is a reading from before; without a Ledger, there is none. A deposit of the
+// difference. before is an earlier reading, without ChainTime if there was none. A deposit of the
 // withdrawn amount looks like a withdrawal that did not reduce the balance.
 func unexplained(s ledger.Submission, before, now ledger.Reading) string {
 	switch {

@@ -18,7 +18,8 @@ const greatestGas = 2_000_000
 
 // FeeUnits returns the cost of gas at a price in the asset's units, rounded up, and at most 2^63-1.
 // gasPrice is in the chain's smallest coin, and coinPrice in units for a coin, that is, 10^8 of
-// them; it must not be negative.
+// them; it must not be negative. For example, 1,000 gas at 100, with a coin at 5,000,000 units,
+// costs 5,000 units.
 func FeeUnits(gas, gasPrice uint64, coinPrice int64) int64 {
 	fee := new(big.Int).SetUint64(gas)
 	fee.Mul(fee, new(big.Int).SetUint64(gasPrice))

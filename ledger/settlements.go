@@ -29,7 +29,7 @@ type Unsettled struct {
 	Elsewhere UnsettledSum
 
 	// Overdue is for how long a payment has waited for the chain: the longest such time, or 0 if
-	// none waits. A pending payment waits from when it is due, also after it has expired. One in
+	// none waits. A pending payment waits from when it is due, even after it has expired. One in
 	// flight waits from when its submission began.
 	Overdue time.Duration
 }
@@ -37,14 +37,14 @@ type Unsettled struct {
 // Settlements stores the channels' pending settlements, and the last settlement that was booked for
 // each channel.
 type Settlements interface {
-	// Settlements returns up to limit pending settlements, also those that have expired, sorted by
-	// Expires and Channel, starting after the settlement after; only these two fields of after are
-	// used. The zero Settlement is the start.
+	// Settlements returns up to limit pending settlements, expired ones included, sorted by Expires
+	// and Channel, starting after the settlement after; only these two fields of after are used.
+	// The zero Settlement is the start.
 	Settlements(ctx context.Context, after Settlement, limit int) ([]Settlement, error)
 
 	// Book is for an instance without a chain. In one transaction it records in the ledger that
-	// these settlements are settled; no money moves. Each must belong to another channel, which may
-	// be closed or have expired. For each settlement
+	// these settlements are settled; no money moves. Each must belong to a different channel, which
+	// may be closed or have expired. For each settlement
 	//
 	//   - the ledger records it, once for its channel and sequence;
 	//   - the channel's Settled becomes at least its amount;

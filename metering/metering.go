@@ -54,7 +54,7 @@ func (e *ShortfallError) Error() string { return e.Err.Error() }
 func (e *ShortfallError) Unwrap() error { return e.Err }
 
 // Chunksets returns the number of a blob's distinct chunksets that the ranges touch. The ranges may
-// overlap and may be in any order.
+// overlap and may be in any order. For example, two bytes on either side of 10 MiB touch two.
 func Chunksets(ranges []blob.Range) int64 {
 	const size = wire.ChunksetSize
 	byOffset := slices.SortedFunc(slices.Values(ranges), func(a, b blob.Range) int { return cmp.Compare(a.Off, b.Off) })

@@ -32,7 +32,7 @@ func ParseAddress(s string) (Address, error) {
 }
 
 // String returns the canonical form: "0x0" to "0xf" for the sixteen special addresses, and "0x"
-// with 64 lower-case hexadecimal digits for all further ones.
+// with 64 lower-case hexadecimal digits for every other address.
 func (a Address) String() string {
 	if a == (Address{31: a[31]}) && a[31] < 16 {
 		const all = "0x00x10x20x30x40x50x60x70x80x90xa0xb0xc0xd0xe0xf"

@@ -19,8 +19,8 @@ const (
 // ErrChain means that the chain could not be read.
 var ErrChain = errors.New("the chain cannot be read now")
 
-// calls are calls of one kind to the chain, each about something that K names. Those about the same
-// are made one at a time, and not again before a pause, in which the last result counts.
+// calls makes calls of one kind to the chain. Calls with the same K are made one at a time, and
+// again only after a pause; until then the last result counts.
 type calls[K comparable, V any] struct {
 	pause  time.Duration // after a call that has succeeded
 	slots  chan struct{}

@@ -148,7 +148,7 @@ func (c *modelChannel) settled(s ledger.Settlement) {
 	}
 }
 
-// due returns the pending settlements, also those that have expired.
+// due returns the pending settlements, expired ones included.
 func (m *model) due() []ledger.Settlement {
 	var list []ledger.Settlement
 	for _, c := range m.channels {

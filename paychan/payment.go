@@ -131,7 +131,7 @@ type BuyOptions struct {
 
 // Buy accepts a payment and sells as many chunksets as it covers; the rest becomes the channel's
 // credit. It returns the session, or, if idem was recorded before, the session as it was first
-// returned. idem may be nil. It returns the errors of ledger.Channels.Buy; a refusal has no
+// returned. idem may be nil. It returns the errors of ledger.Payments.Buy; a refusal has no
 // effect. With database.ErrUnknownOutcome, and without an idem, it also returns a Session with
 // only ID set: the session's id if it was, or will be, sold.
 func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *database.Idempotency) (ledger.Session, error) {
@@ -161,7 +161,7 @@ func (s *Service) Buy(ctx context.Context, b BuyOptions, idem *database.Idempote
 }
 
 // PayRead accepts a payment and sells exactly count chunksets for one read; the rest becomes the
-// channel's credit. It returns the errors of ledger.Channels.PayRead; a refusal has no effect.
+// channel's credit. It returns the errors of ledger.Payments.PayRead; a refusal has no effect.
 // charge is a new, unguessable name by which ReturnRead finds the sale if its outcome is
 // database.ErrUnknownOutcome.
 func (s *Service) PayRead(ctx context.Context, p ledger.Payment, count int64, charge string) (ledger.Channel, error) {
@@ -181,7 +181,7 @@ func (s *Service) PayRead(ctx context.Context, p ledger.Payment, count int64, ch
 }
 
 // ReturnRead adds a read's price to the channel's credit, if PayRead sold it under this name; see
-// ledger.Channels.ReturnRead.
+// ledger.Payments.ReturnRead.
 func (s *Service) ReturnRead(ctx context.Context, p ledger.Payment, charge string) (ledger.Channel, error) {
 	return s.meta.ReturnRead(ctx, p, charge)
 }

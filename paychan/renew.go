@@ -10,7 +10,7 @@ import (
 // amount, if that one can no longer be collected. It sells nothing. Repeated with the same payment,
 // it has no effect. It returns the channel after that, or database.ErrNotFound, ErrOtherChannel, a
 // *micropay.Error if the chain would not execute the payment, or the errors of
-// ledger.Channels.Renew.
+// ledger.Payments.Renew.
 func (s *Service) Renew(ctx context.Context, id string, p ledger.Payment) (ledger.Channel, error) {
 	c, err := s.meta.Channel(ctx, id)
 	if err != nil {

@@ -359,7 +359,7 @@ func TestLedgerBatches(t *testing.T) {
 	}
 }
 
-// TestRunEndsWithItsContext checks that Run returns also in the middle of a settlement. That does
+// TestRunEndsWithItsContext checks that Run returns even in the middle of a settlement. That does
 // not count as a failure, and the next Run tries it again.
 func TestRunEndsWithItsContext(t *testing.T) {
 	inBubble(t, options, func(t *testing.T, s *shop) {

@@ -1,8 +1,8 @@
 // Package session implements sessions: prepaid or granted counts of chunksets, from which every
 // read takes the chunksets that it touches, exactly and durably.
 //
-// A Service grants sessions and uses them up; package paychan sells them. The counting itself is
-// done by ledger.Sessions, in one transaction for each use.
+// A Service grants sessions and uses them up; package paychan sells them. ledger.Sessions counts,
+// in one transaction for each use.
 package session
 
 import (

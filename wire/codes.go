@@ -7,9 +7,9 @@ type Code string
 type CodeRow struct {
 	Code    Code
 	Status  int  // of the response; 0: any
-	Payment bool // the status is 402 if the code is about the means of payment of a read
+	Payment bool // the status is 402 if the code is about a read's means of payment
 	Retry   Retry
-	Ended   Ended // the things that the code may be about, which do not exist or have ended
+	Ended   Ended // the kinds of things that the code may report as missing or ended
 }
 
 // Ended is a set of kinds of things that a request names.

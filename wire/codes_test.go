@@ -47,7 +47,7 @@ func TestEveryCodeHasARow(t *testing.T) {
 // means, except the one about no thing.
 func TestCodesOfEndedThings(t *testing.T) {
 	// docs/protocol.md: "a session, upload or channel that does not exist", after a setback.
-	testenv.Equal(t, wire.CodeLostInRollback.Row().Ended, wire.EndedUpload|wire.EndedSession|wire.EndedChannel, "the things that a setback loses")
+	testenv.Equal(t, wire.CodeLostInRollback.Row().Ended, wire.EndedUpload|wire.EndedSession|wire.EndedChannel, "kinds of things that a setback loses")
 	for _, row := range wire.Codes {
 		if row.Status == 404 || row.Status == 410 {
 			testenv.Equal(t, row.Ended != 0, row.Code != wire.CodeRouteNotFound, "whether %s is about a thing", row.Code)

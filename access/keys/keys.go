@@ -28,7 +28,7 @@ type Key struct {
 	Revoked  time.Time // set by the store; zero: not revoked
 }
 
-// Store stores the API keys. It retains a key forever, also after it expired or was revoked, so
+// Store stores the API keys. It retains a key forever, even after it expired or was revoked, so
 // that its past actions can be attributed.
 type Store interface {
 	// CreateKey stores a new key and returns it as stored; k.Revoked is ignored. A group's first

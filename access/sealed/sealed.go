@@ -1,5 +1,5 @@
 // Package sealed encrypts secrets that a database keeps. The keys that open them are in a file
-// outside the database, so who has the database alone cannot read a secret.
+// outside the database, so nobody can read a secret with the database alone.
 package sealed
 
 import (

@@ -33,7 +33,7 @@ func TestComposedNames(t *testing.T) {
 	wantRun(folder.Sync(t.Context(), folder.Dir(dir), s.team(""), sync))(t, "a rename", folder.Summary{Moved: 1, Unchanged: 2, Skipped: 1}, nil)
 }
 
-// TestPreserve keeps the attributes of files, also of those whose content is there already.
+// TestPreserve keeps files' attributes, even if their content is there already.
 func TestPreserve(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	s := newService(t)

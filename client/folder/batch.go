@@ -42,8 +42,8 @@ type Options struct {
 	// it.
 	ContentOnly bool
 
-	// TrackRenames makes Sync rename or copy a content within the target that it has under another
-	// name, instead of transferring it: see the function Sync.
+	// TrackRenames makes Sync rename or copy blobs and files within the target, if it has their
+	// content under another name, instead of transferring them: see the function Sync.
 	TrackRenames bool
 
 	// Concurrency is the number of files that are transferred at a time, each with the parts or

@@ -21,7 +21,9 @@ type Rule struct {
 // In a pattern, * matches any characters but a slash, ** any characters, ? one character but a
 // slash, and [a-z] one of a set, or [!a-z] one that is not in it. A backslash takes the meaning of
 // the next character away. A pattern that begins with a slash matches names from their beginning,
-// any other one the last parts of a name. One that ends in a slash matches folders only.
+// any other one the last parts of a name. One that ends in a slash matches folders only. For
+// example, *.tmp matches a.tmp and sub/a.tmp, /*.tmp only a.tmp, and cache/ every folder with that
+// name.
 type Filter struct{ rules []rule }
 
 type rule struct {
