@@ -34,7 +34,7 @@ type diarist struct {
 	session string
 	channel *Channel
 	version int      // the last content's
-	pages   []page   // each is another than the one before
+	pages   []page   // each differs from the one before
 	open    *pageEnd // the request without a response
 }
 

@@ -65,7 +65,7 @@ export const onKeyChange = (listener) => keyListeners.add(listener);
 export const headers = (more = {}) => (key ? { ...more, Authorization: `Bearer ${key}` } : { ...more });
 
 /**
- * Returns the headers of a read, with what pays for it.
+ * Returns the headers of a read, with its payment.
  * @param {Object<string, string>} [more]
  */
 export const readHeaders = (more = {}) => headers(session ? { ...more, "Session-Id": session } : more);

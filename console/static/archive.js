@@ -30,7 +30,7 @@ const mostFruitless = 6;
 /**
  * Asks, and downloads blobs and all that is in folders.
  * @param {string} account
- * @param {string} folder what the names in the archive begin after
+ * @param {string} folder the prefix that the names in the archive omit
  * @param {import("./batch.js").Item[]} items
  */
 export async function downloadItems(account, folder, items) {
@@ -38,7 +38,7 @@ export async function downloadItems(account, folder, items) {
   let way = "file";
   const note = h("p", null, "");
   const blobs = await askCounted({
-    title: items.length === 1 ? `Download this ${items[0].kind}?` : "Download what is selected?",
+    title: items.length === 1 ? `Download this ${items[0].kind}?` : "Download the selection?",
     account, items, label: "Download", fields: [note],
     sentence: (amount) => [`${amount} will be downloaded.`],
     counted: (all) => {
@@ -85,7 +85,7 @@ function memory(name) {
     write: async (position, data) => void pieces.set(position, data),
     close: async (size) => {
       const content = [];
-      // Pieces of what failed are between those that follow each other.
+      // This skips pieces of files that failed: each piece begins where the one before ends.
       for (let at = 0; at < size; at += content.at(-1).length) content.push(pieces.get(at));
       saveContent(new Blob(content, { type: "application/zip" }), name);
     },

@@ -1,4 +1,4 @@
-// What is done with many blobs: they are counted, and then deleted, moved or copied, each on the
+// An operation on many blobs: they are counted, and then deleted, moved or copied, each on the
 // condition that it is still the version that was counted.
 
 import { parseAccount } from "./names.js";
@@ -26,7 +26,7 @@ const lastAnswers = 3000;
  * @property {string} account of the blobs
  * @property {string} [to] the account of the destination
  * @property {(name: string) => string} [nameOf] returns the name at the destination
- * @property {boolean} [replace] whether what exists at the destination is replaced
+ * @property {boolean} [replace] whether blobs at the destination are replaced
  */
 
 /**
@@ -124,8 +124,8 @@ async function perform(work, blob, signal, unanswered) {
   } catch (error) {
     if (error.code !== "precondition_failed") throw error;
     if (work.verb !== "delete" && error.message.includes("destination")) {
-      // A copy whose answer was lost finds its own result. Browsers also repeat requests unasked, so
-      // the number of attempts says nothing.
+      // A copy whose answer was lost finds its own result. Browsers also repeat requests unasked, so the
+      // number of attempts proves nothing.
       const own = work.verb === "copy" && blob.etag && (await etagOf(work.to, work.nameOf(blob.name))) === blob.etag;
       return own ? "done" : "skipped";
     }
@@ -136,7 +136,7 @@ async function perform(work, blob, signal, unanswered) {
   }
 }
 
-/** Returns the condition that a blob is still what was listed. Not every key sees the ETag. */
+/** Returns the condition that a blob is still the listed version. Not every key sees the ETag. */
 function conditionOf({ etag, lastModified }) {
   if (etag) return { "If-Match": etag };
   return lastModified ? { "If-Unmodified-Since": new Date(lastModified).toUTCString() } : {};

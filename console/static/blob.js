@@ -1,4 +1,4 @@
-// The view of one blob: its properties, its preview, and what can be done with it.
+// The view of one blob: its properties, its preview, and its operations.
 
 import { button, h } from "./dom.js";
 import { bytes, count, shellQuote, time, visible, visibleText } from "./text.js";
@@ -82,7 +82,7 @@ function failed(place, error, signal) {
 }
 
 /**
- * Returns an error of HEAD with a sentence: the response has no body. What is wrong with the name or
+ * Returns an error of HEAD with a sentence: the response has no body. The fault of the name or
  * the account is in the response to GET, on a condition that no blob meets, since a read may cost.
  */
 async function headError(error, url, signal) {

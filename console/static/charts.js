@@ -13,7 +13,7 @@ const uPlot = window.uPlot;
 /** Steps of an axis of bytes. Those of the library are decimal, and would be labelled 97.7 KiB. */
 const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
-/** Writes a rate with three digits that say something. */
+/** Writes a rate with three significant digits. */
 const rate = (v) => String(Number(v.toPrecision(3)));
 
 const charts = [
@@ -48,7 +48,7 @@ export function draw(place, signal) {
       plots[i].setScale("x", { min: now - 3600, max: now });
       plots[i].setData([ended.map((one) => new Date(one.time) / 1000), ...columns], false);
       plots[i].setScale("x", { min: now - 3600, max: now });
-      // What the picture shows, for all: the newest value of each line.
+      // The picture's values for all readers: the newest value of each line.
       fill(place.children[i].querySelector(".legend"), chart.series.map(([title, colour], k) => {
         const value = columns[k].at(-1);
         const mark = h("span", { class: "mark-line" });

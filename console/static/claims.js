@@ -7,7 +7,7 @@ export const exclusive = "locks" in navigator;
 
 const lockOf = (uploadId) => `sluice-upload-${uploadId}`;
 
-/** @type {Map<string, () => void>} uploads that this page has claimed, and what releases them */
+/** @type {Map<string, () => void>} uploads that this page has claimed, and functions that release them */
 const claimed = new Map();
 
 /**

@@ -1,4 +1,4 @@
-// The choice of what happens to blobs that exist at a destination.
+// The choice whether blobs at a destination are replaced or skipped.
 
 import { h } from "./dom.js";
 

@@ -1,4 +1,4 @@
-// The question before something is done with a selection: it names what goes, and counts it.
+// The question before an operation on a selection: it names the items, and counts the blobs.
 
 import { fill, h } from "./dom.js";
 import { bytes, count, some, visible } from "./text.js";
@@ -25,7 +25,7 @@ export function amount(items, sized = false) {
  * @param {string} question.title
  * @param {string} question.account
  * @param {import("./batch.js").Item[]} question.items
- * @param {(blobs: string) => (Node|string)[]} question.sentence says what happens to so many blobs
+ * @param {(blobs: string) => (Node|string)[]} question.sentence describes the operation on so many blobs
  * @param {string} question.label of the button that confirms
  * @param {string} [question.class] of that button
  * @param {Node[]} [question.fields]
@@ -34,7 +34,7 @@ export function amount(items, sized = false) {
  * @returns {Promise<import("./batch.js").Counted[]|null>} null if it was not confirmed
  */
 export async function askCounted(question) {
-  // Folders first: what is in them is not seen.
+  // Folders first: their blobs are not visible.
   const items = question.items.toSorted((a, b) => Number(b.kind === "folder") - Number(a.kind === "folder"));
   const said = h("div", { role: "status" }), sizes = items.slice(0, mostNamed).map(() => h("span", { class: "sub" }));
   const names = h("ul", { class: "what" }, sizes.map((size, i) => h("li", null, h("strong", null, visible(items[i].name)), " ", size)),
@@ -59,10 +59,10 @@ export async function askCounted(question) {
       const refused = question.counted?.(blobs);
       if (refused) return fill(said, refused);
       yes.disabled = false;
-      // Enter confirms what does no harm.
+      // Enter confirms a harmless operation.
       if (question.class !== "danger" && document.activeElement === no) yes.focus();
     } catch (error) {
-      // Without a code, it is no answer that could be another one later.
+      // Without a code, it is no answer that could differ later.
       if (!control.signal.aborted) fill(said, errorBox(error, error.code && (() => void counting())));
     }
   };

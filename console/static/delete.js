@@ -1,4 +1,4 @@
-// Deleting what is selected, after asking.
+// Deleting a selection, after asking.
 
 import { visible } from "./text.js";
 import { amount, askCounted } from "./counted.js";

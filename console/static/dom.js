@@ -72,7 +72,7 @@ const shapes = {
 };
 
 /**
- * Returns an icon, which assistive technology ignores: what it is in needs a label.
+ * Returns an icon, which assistive technology ignores: its parent needs a label.
  * @param {keyof typeof shapes} name
  * @returns {SVGElement}
  */

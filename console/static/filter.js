@@ -1,5 +1,5 @@
-// The field that filters a folder: by what names begin with, which the server knows, or by what they
-// contain, which is looked for in the names that are loaded: in the folder, or in all below it.
+// The field that filters a folder: by the beginning of names, which the server looks up, or by a
+// part of them, which is looked for in the loaded names: in the folder, or in all below it.
 
 import { h, icon } from "./dom.js";
 
@@ -9,7 +9,7 @@ import { h, icon } from "./dom.js";
 const settled = 150;
 
 /**
- * Returns the field, and functions that return and set what is wanted.
+ * Returns the field, and functions that return and set its filter.
  * @param {() => void} changed
  * @returns {{element: HTMLElement, input: HTMLInputElement, wanted: () => Wanted, set: (wanted: Wanted) => void, cancel: () => void}}
  */

@@ -30,7 +30,7 @@ import * as api from "./api.js";
  */
 let order;
 
-/** Compares what folders do not have; these keep the order of their names. */
+/** Compares properties that folders do not have; these keep the order of their names. */
 const ofBlobs = (compare) => (a, b) => (a.kind === "blob" && b.kind === "blob" ? compare(a, b) : 0);
 
 const columns = [
@@ -82,18 +82,18 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   let grid;
   let listing = new Listing(account, prefix, signal);
   let loading = false;
-  /** Returns the condition for names that contain what was typed, or null. */
+  /** Returns the condition for names that contain the typed text, or null. */
   const condition = () => {
     const { text, begins } = filter.wanted(), sought = text.toLowerCase();
     return text && !begins ? (item) => item.name.slice(prefix.length).toLowerCase().includes(sought) : null;
   };
-  /** Says in how many names was looked for what was typed. */
+  /** Shows in how many names the typed text was looked for. */
   const sayFound = () => {
     const all = count(listing.items.length), looked = condition() !== null;
     found.textContent = !looked ? "" : loading ? `${all} names are loaded so far.` : listing.complete ? `Found in all ${all} names.` : `Found in the first ${all} names, which are loaded.`;
     loadAll.hidden = !looked || loading || listing.complete || listing.items.length >= most;
   };
-  /** Loads all names, and looks for what was typed in them. */
+  /** Loads all names, and looks for the typed text in them. */
   const load = async () => {
     const looked = listing;
     loading = true;
@@ -143,7 +143,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
     if (deep && !loading && !listing.complete && !signal.aborted) void load();
   };
 
-  /** Says that all names are being loaded, or that they are too many. */
+  /** Shows that all names are being loaded, or that they are too many. */
   function sayOrder(state, n) {
     const sentences = { done: () => "", loading: () => `Loading all names to sort them: ${count(n)} so far.`, bounded: () => `Only the first ${count(n)} names are loaded and sorted.` };
     sorted.textContent = sentences[state]();
@@ -151,7 +151,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   }
 
   let editing = false, late = false;
-  /** Lists again what the grid shows, without a change of the filter, the position or the focus. */
+  /** Lists the folder again, without a change of the filter, the position or the focus. */
   const refresh = async (active) => {
     const shown = grid, again = new Listing(account, listing.prefix, signal, listing.deep);
     if (!shown.element.isConnected || shown.items.length === 0) {
@@ -213,13 +213,13 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   if (before) await comeBack(before);
   else await list();
 
-  /** Shows what this entry of the history showed before. */
+  /** Shows this entry of the history as before. */
   async function comeBack({ wanted, order: chosen, typing, loaded, grid: shown }) {
     filter.set(wanted);
     order = chosen;
     showOrder();
     try {
-      if (condition()) await listing.loadUntil(loaded); // else the grid loads what it showed
+      if (condition()) await listing.loadUntil(loaded); // else the grid loads the rows that it showed
     } catch (error) {
       showError(frame, error, signal, () => list());
       return;

@@ -15,7 +15,7 @@ const mostKept = 2000;
 /** @typedef {{column: number, down: boolean}} Order */
 
 /**
- * What a reader sees of a list: the row that is active, and how many are loaded and selected.
+ * A reader's place in a list: the row that is active, and how many are loaded and selected.
  * @typedef {{active: string, top: number, loaded: number, selected: string[], focused: boolean}} Place
  */
 
@@ -131,13 +131,13 @@ export class Grid {
     if (focused && !elsewhere) this.focus();
   }
 
-  /** Releases what the grid observes. What is still being loaded is ignored. */
+  /** Ends the grid's observers. Items that are still being loaded are ignored. */
   stop() {
     this.stopped = true;
     this.resized.disconnect();
   }
 
-  /** Reports whether the order is another one than that in which items are loaded. */
+  /** Reports whether the order differs from the one in which items are loaded. */
   get sorted() {
     return this.order.column !== this.natural || this.order.down;
   }
@@ -193,14 +193,14 @@ export class Grid {
     this.render();
   }
 
-  /** Shows what is loaded of a list that will be sorted. */
+  /** Shows the loaded part of a list that will be sorted. */
   sayLoading() {
     if (!this.loading || !this.sorted || this.stopped || this.items.length === 0) return;
     this.options.sorting?.("loading", this.items.length);
     this.render();
   }
 
-  /** Adds items that were loaded. Those that lead are inserted, and what is seen stays in place. */
+  /** Adds items that were loaded. Those that lead are inserted, and visible rows stay in place. */
   add(items) {
     const { leads } = this.options;
     if (!leads || this.items.length === 0) {
@@ -445,5 +445,5 @@ export class Grid {
   }
 }
 
-/** Returns the items that lead, and then the others. */
+/** Returns the items that lead, and then the rest. */
 const inTwo = (items, leads) => [...items.filter(leads), ...items.filter((item) => !leads(item))];

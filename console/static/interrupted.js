@@ -15,7 +15,7 @@ import * as api from "./api.js";
 /** @type {Map<string, HTMLElement>} rows by upload */
 const rows = new Map();
 
-/** Says at the start that uploads can be continued, and of those of other tabs when these have ended. */
+/** Offers to continue uploads: at the start, and those of other tabs when these have ended. */
 export async function offerInterrupted() {
   queue.addEventListener("added", ({ detail: batch }) => batch.uploads.forEach((upload) => remove(upload.uploadId)));
   for (const { uploadId } of await entries(api.base.href)) void offerWhenUnclaimed(uploadId);
@@ -98,7 +98,7 @@ function chooseOne() {
 /** Asks, and ends an upload that is open. */
 async function abort(entry) {
   const elsewhereToo = exclusive ? "" : " It also ends if another tab continues it.";
-  if (!(await confirm("Abort this upload?", [h("p", null, h("strong", null, visible(entry.name)), `: what was received is deleted.${elsewhereToo}`)], "Abort upload"))) return;
+  if (!(await confirm("Abort this upload?", [h("p", null, h("strong", null, visible(entry.name)), `: the received parts are deleted.${elsewhereToo}`)], "Abort upload"))) return;
   if (!(await claim(entry.uploadId))) return toast(elsewhere(entry));
   try {
     await end(entry);

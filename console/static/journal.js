@@ -1,5 +1,5 @@
-// What is needed to continue an upload after a reload: its id and, where the browser has them, the
-// handle of its file. It is kept in the browser until the upload ends. A key is never kept.
+// The data to continue an upload after a reload: its id and, where the browser has them, the handle
+// of its file. It is kept in the browser until the upload ends. A key is never kept.
 
 /**
  * @typedef {object} Entry

@@ -6,7 +6,7 @@ import * as api from "./api.js";
 
 /**
  * Asks for a key.
- * @param {() => unknown} [entered] called if there is another one now
+ * @param {() => unknown} [entered] called if the key has changed
  */
 export async function enterKey(entered = () => {}) {
   const field = /** @type {HTMLInputElement} */ (h("input", { type: "password", id: "key", ...api.token, autocomplete: "off", spellcheck: "false" }));
@@ -24,7 +24,7 @@ export async function enterKey(entered = () => {}) {
 
 /**
  * Returns the button that shows whether there is a key.
- * @param {() => unknown} [entered] called if there is another one
+ * @param {() => unknown} [entered] called if the key has changed
  */
 export function keyButton(entered) {
   const label = h("span", null, "");

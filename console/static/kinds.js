@@ -1,4 +1,4 @@
-// How a blob is previewed: by its content type or, where that says nothing, by its name.
+// How a blob is previewed: by its content type or, where that is generic, by its name.
 
 import { lastOf } from "./names.js";
 

@@ -1,4 +1,5 @@
-// The names of a folder, as they are loaded page by page. Several lists can be made of what is loaded.
+// The names of a folder, as they are loaded page by page. Several lists can be made from the loaded
+// names.
 
 import * as api from "./api.js";
 
@@ -10,7 +11,7 @@ import * as api from "./api.js";
 export class Listing {
   /**
    * @param {string} account
-   * @param {string} prefix what all names begin with
+   * @param {string} prefix the beginning of all names
    * @param {AbortSignal} signal
    * @param {boolean} [deep] whether it has the blobs in folders, too, instead of these
    */

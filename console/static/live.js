@@ -1,4 +1,4 @@
-// Repeating what keeps a view up to date.
+// Repeating the requests that keep a view up to date.
 
 /**
  * Runs a function now and again after each pause, until the signal ends. It rests while the page is

@@ -1,6 +1,6 @@
-// Markdown, of which a library finds the parts. Each becomes an element of a list that is known here,
-// and all else, such as HTML, is text: a blob is untrusted. Links lead only to pages, and an image is
-// its description, since its address would tell others who reads this.
+// Markdown, of which a library finds the parts. Each becomes an element of a list that is known
+// here, and all else, such as HTML, is text: a blob is untrusted. Links lead only to pages, and an
+// image is its description, since a request to its address would reveal who reads this.
 
 import { h } from "./dom.js";
 import { lexer } from "./vendor/marked/marked.esm.js";

@@ -6,7 +6,7 @@ import { unreachable } from "./api.js";
 const mostUnits = 1024;
 
 /**
- * Returns the form of an account in which the server shows it, or what is wrong with it.
+ * Returns the form of an account in which the server shows it, or a sentence about its fault.
  * @param {string} text
  * @returns {{account: string, wrong: string}} one of them is empty
  */
@@ -26,7 +26,7 @@ export function parseAccount(text) {
 }
 
 /**
- * Returns what is wrong with the name of a blob, or "".
+ * Returns a sentence about the fault of a blob's name, or "".
  * @param {string} name
  */
 export function wrongName(name) {
@@ -49,7 +49,7 @@ export const lastOf = (name) => {
 };
 
 /**
- * Returns what is before the last part: "" or a name that ends in a slash.
+ * Returns the part before the last one: "" or a name that ends in a slash.
  * @param {string} name
  */
 export const parentOf = (name) => name.slice(0, (name.endsWith("/") ? name.slice(0, -1) : name).lastIndexOf("/") + 1);

@@ -7,7 +7,7 @@ import { APIError } from "./api.js";
 
 /**
  * Shows a dialog that can change while it is open. The field with autofocus, or else the first one,
- * or else the first button that is not disabled, has the focus. The answer is what was chosen, or ""
+ * or else the first button that is not disabled, has the focus. The answer is the chosen value, or ""
  * if the dialog was closed.
  * @param {string} title
  * @param {(Node|string)[]} body
@@ -43,12 +43,12 @@ export function openDialog(title, body, choices) {
   dialog.showModal();
   const first = /** @type {HTMLInputElement|null} */ (form.querySelector("[autofocus]") ?? form.querySelector("input, select, textarea"));
   first?.focus();
-  first?.select?.(); // what is typed replaces what was proposed
+  first?.select?.(); // typing replaces the proposal
   return { dialog, buttons, answer };
 }
 
 /**
- * Shows a dialog and returns what was chosen, or "" if it was closed.
+ * Shows a dialog and returns the chosen value, or "" if it was closed.
  * @param {string} title
  * @param {(Node|string)[]} body
  * @param {Choice[]} choices the last one is that of Enter
@@ -76,7 +76,7 @@ export function toast(message) {
 }
 
 /**
- * Returns what is known of an error beside its sentence.
+ * Returns an error's facts beside its sentence.
  * @param {unknown} error
  */
 export const factsOf = (error) => (error instanceof APIError ? [error.status ? `Status ${error.status}` : "", error.code, error.requestId && `request ${error.requestId}`].filter(Boolean).join(" · ") : "");

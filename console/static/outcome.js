@@ -1,4 +1,4 @@
-// Doing what was confirmed, with its progress, and saying how it ended.
+// Doing confirmed work, with its progress and its outcome.
 
 import { h } from "./dom.js";
 import { bytes, count, some, visible, visibleText } from "./text.js";
@@ -13,13 +13,13 @@ const words = { delete: ["Deleting", "deleted"], move: ["Moving", "moved"], copy
 /** Does the work with blobs until it is done or the signal ends. @typedef {(signal: AbortSignal, progress: (count: number, bytes: number) => void) => Promise<import("./batch.js").Outcome>} Doing */
 
 /**
- * Work with its words: where is the end of the sentence that says what was done, and called is its
+ * Work with its words: where is the end of the sentence about its outcome, and called is its
  * word, if that is not the verb.
  * @typedef {import("./batch.js").Work & {where?: string, called?: "rename"}} Named
  */
 
 /**
- * Does the work, and shows its progress and, unless all went well, what did not. What failed can be
+ * Does the work, and shows its progress and, unless all went well, the failures. These can be
  * tried again.
  * @param {Named} work
  * @param {import("./batch.js").Counted[]} blobs
@@ -65,7 +65,7 @@ export async function withProgress(title, blobs, work) {
   const { dialog, buttons: [cancel] } = openDialog(title, [bar, facts], [{ label: "Cancel", value: "" }]);
   dialog.classList.add("working");
   dialog.tabIndex = -1;
-  dialog.focus(); // not on the button: a key that is pressed twice would cancel what has just begun
+  dialog.focus(); // not on the button: a key that is pressed twice would cancel the work that has just begun
   const stop = (event) => {
     event.preventDefault(); // the dialog stays, because the last answers are awaited
     event.stopImmediatePropagation();
@@ -90,7 +90,7 @@ export async function withProgress(title, blobs, work) {
 }
 
 /**
- * Says what was done and what was not, and reports whether to try again.
+ * Shows how much was done and how much was not, and reports whether to try again.
  * @param {import("./batch.js").Outcome} outcome
  * @param {number} total
  * @param {string} did

@@ -1,4 +1,4 @@
-// The session that pays for what the console reads. It is in memory only.
+// The session that pays for the console's reads. It is in memory only.
 
 import { h } from "./dom.js";
 import * as api from "./api.js";

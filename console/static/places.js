@@ -1,4 +1,4 @@
-// What each entry of the tab's history shows beyond its address, such as a filter, a row and a
+// The state of each entry in the tab's history beyond its address, such as a filter, a row and a
 // selection. It is kept in the tab: Back and a reload return to it.
 
 const storageName = "sluice-places";
@@ -8,7 +8,7 @@ const mostPlaces = 50;
 /** @type {Map<string, any>} */
 let places;
 
-/** Returns what was kept before a reload. */
+/** Returns the state that was kept before a reload. */
 function read() {
   try {
     return new Map(JSON.parse(sessionStorage.getItem(storageName) ?? "[]"));
@@ -26,7 +26,7 @@ function write() {
 }
 
 /**
- * Returns what the present entry of the history showed before, and a function that keeps what it shows
+ * Returns the state of the history's present entry, and a function that keeps a new state
  * when its view ends.
  * @param {AbortSignal} signal ends the view
  * @returns {{before: any, keep: (describe: () => any) => void}}

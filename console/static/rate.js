@@ -12,14 +12,14 @@ export class Rate {
     this.reset();
   }
 
-  /** Forgets what was measured. */
+  /** Forgets all measurements. */
   reset() {
     /** @type {{at: number, sent: number}[]} */
     this.samples = [];
   }
 
   /**
-   * Adds what was sent until now. What is sent again is no progress.
+   * Adds the number of bytes sent until now. Bytes that are sent again are no progress.
    * @param {number} sent bytes
    */
   add(sent) {

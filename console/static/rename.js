@@ -10,7 +10,7 @@ import { conflictChoice } from "./conflict.js";
 import { lastOf, parentOf, wrongName } from "./names.js";
 
 /**
- * Lets the user edit a name in its place, asks what must be asked, and renames. It returns the new
+ * Lets the user edit a name in its place, asks the necessary questions, and renames. It returns the new
  * name, or null if nothing was renamed.
  * @param {string} account
  * @param {import("./batch.js").Item} item
@@ -26,7 +26,7 @@ export async function renameIn(account, item, place, edited = () => {}) {
   return item.kind === "folder" ? renameFolder(account, item, `${parent}${after}/`) : renameBlob(account, item, parent + after);
 }
 
-/** Shows a field in the place of a name. It returns what was typed, or null for Escape. */
+/** Shows a field in the place of a name. It returns the typed text, or null for Escape. */
 function edit(place, item, parent) {
   const before = lastOf(item.name), shown = [...place.childNodes];
   const field = /** @type {HTMLInputElement} */ (h("input", { class: "rename", value: before, "aria-label": `New name of ${visibleText(before)}`, autocomplete: "off", spellcheck: "false" }));

@@ -4,8 +4,8 @@
 import { placeOf } from "./places.js";
 
 /**
- * A view fills an element. The signal ends when another view is shown. The place is what this entry of
- * the history showed before.
+ * A view fills an element. The signal ends when another view is shown. The place is the state that
+ * this entry of the history had before.
  * @typedef {(main: HTMLElement, parts: string[], signal: AbortSignal, place: ReturnType<typeof placeOf>) => Promise<void>|void} View
  */
 

@@ -51,7 +51,7 @@ export class Selection {
   }
 
   /**
-   * Keeps what is among the new items, with what these say of it.
+   * Keeps items that are among the new ones, as these are now.
    * @param {T[]} all
    */
   renew(all) {

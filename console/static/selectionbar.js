@@ -1,4 +1,4 @@
-// The bar above a folder that says what is selected, and what can be done with it.
+// The bar above a folder that shows the selection's size, and its operations.
 
 import { button, h } from "./dom.js";
 import { count } from "./text.js";

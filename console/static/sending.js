@@ -75,7 +75,7 @@ async function failure(body) {
 const unreadable = () => new APIError({ status: 0, code: "file_unreadable", detail: "The file cannot be read any more: it was changed or removed since it was chosen." });
 
 /**
- * Reports whether an error says that the server is away or has no time, and so nothing of the
+ * Reports whether an error means that the server is away or has no time, and so nothing about the
  * request.
  * @param {unknown} error
  */

@@ -52,7 +52,7 @@ export async function shareFolder(account, prefix) {
   }
 }
 
-/** Asks for the key that signs, and for how long. It returns what was chosen: "sign" for a link. */
+/** Asks for the key that signs, and for how long. It returns the chosen value: "sign" for a link. */
 async function askSigner(body, more) {
   const id = /** @type {HTMLInputElement} */ (h("input", { id: "share-key", value: keyId, required: true, pattern: "\\s*[A-Za-z0-9_\\-]+\\s*", title: "The id of a key", autocomplete: "off", spellcheck: "false" }));
   const typed = /** @type {HTMLInputElement} */ (h("input", { type: "password", id: "share-secret", value: secret, required: true, ...api.token, autocomplete: "off", spellcheck: "false" }));
@@ -62,7 +62,7 @@ async function askSigner(body, more) {
     h("label", { for: "share-key" }, "Key id"), id,
     h("label", { for: "share-secret" }, "S3 secret"), typed,
     h("label", { for: "share-life" }, "Valid for"), life,
-    h("p", null, "The secret is not sent, and stays in the memory of this page. The link may do what the key may, and ends with it."),
+    h("p", null, "The secret is not sent, and stays in the memory of this page. The link has the key's rights, and ends with it."),
   ], [{ label: "Cancel", value: "" }, ...more, { label: "Copy link", value: "sign", class: "primary" }]);
   if (value === "sign") [keyId, secret] = [id.value.trim(), typed.value.trim()];
   return { value, seconds: Number(life.value) };

@@ -1,4 +1,4 @@
-// The view of what the service does: storage, garbage, requests of the last hour, and limits.
+// The view of the service's figures: storage, garbage, requests of the last hour, and limits.
 
 import { fill, h } from "./dom.js";
 import { bytes, count, duration } from "./text.js";
@@ -40,7 +40,7 @@ export async function statusView(main, _parts, signal) {
       appear();
       return;
     }
-    if (figures.notReady !== reason) { // what is drawn again is read out again
+    if (figures.notReady !== reason) { // a text that is drawn again is read out again
       reason = figures.notReady;
       fill(unready, ...unreadyOf(reason));
     }
@@ -60,20 +60,20 @@ export async function statusView(main, _parts, signal) {
   });
 }
 
-/** Returns what says why nothing can be stored; nothing if there is no reason. */
+/** Returns the notice why nothing can be stored; nothing if there is no reason. */
 function unreadyOf(reason) {
   if (!reason) return [];
   return [h("section", { class: "card warn", role: "alert", "aria-labelledby": "unready" }, h("h2", { id: "unready" }, "Not ready"),
-    h("p", null, "Nothing can be stored, sold or used now. The server says why, and what to do:"),
+    h("p", null, "Nothing can be stored, sold or used now. The server's reason and remedy:"),
     ...reason.split("\n").map((line) => h("p", null, line)))];
 }
 
-/** Returns what says that stored bytes are damaged; nothing if none are. */
+/** Returns the notice that stored bytes are damaged; nothing if none are. */
 function damageOf(d) {
   if (!d) return [];
-  const what = `${count(d.contents)} ${d.contents === 1 ? "blob" : "blobs"}, in ${count(d.extents)} ${d.extents === 1 ? "extent" : "extents"} with ${bytes(d.bytes)}`;
+  const amount = `${count(d.contents)} ${d.contents === 1 ? "blob" : "blobs"}, in ${count(d.extents)} ${d.extents === 1 ? "extent" : "extents"} with ${bytes(d.bytes)}`;
   return [h("section", { class: "card warn", role: "alert", "aria-labelledby": "damaged" }, h("h2", { id: "damaged" }, "Damaged blobs"),
-    h("p", null, `Stored bytes are damaged or missing: ${what}, the first since ${new Date(d.since).toLocaleString()}. Reads that need them fail, and all others work.`),
+    h("p", null, `Stored bytes are damaged or missing: ${amount}, the first since ${new Date(d.since).toLocaleString()}. Reads that need them fail, and all other reads work.`),
     h("p", null, "The command ", h("code", null, "sluice damaged"), " on the server names them."))];
 }
 

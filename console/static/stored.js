@@ -17,7 +17,7 @@ export function target() {
 let announcement = 0;
 
 /**
- * Says that a blob was stored.
+ * Shows that a blob was stored.
  * @param {string} account
  * @param {string} name
  */

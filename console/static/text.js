@@ -3,7 +3,8 @@
 import { h } from "./dom.js";
 
 // Controls, format characters (of direction and of no width), separators of lines, and code points
-// that belong to no character. A name can have them, and none may hide or reorder what is next to it.
+// that belong to no character. A name can have them, and none may hide or reorder the text next to
+// it.
 const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Cn}\p{Co}\u00a0\u115f\u1160\u3164\uffa0]/u;
 
 /**
@@ -57,7 +58,7 @@ export function compareNames(a, b) {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
     const x = a.charCodeAt(i), y = b.charCodeAt(i);
-    // Surrogates stand for characters after all others.
+    // Surrogates stand for characters after all further ones.
     if (x !== y) return rank(x) - rank(y);
   }
   return a.length - b.length;

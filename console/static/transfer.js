@@ -1,4 +1,4 @@
-// Moving and copying what is selected into a folder of any account.
+// Moving and copying a selection into a folder of any account.
 
 import { fill, h } from "./dom.js";
 import { count, visible, visibleText } from "./text.js";
@@ -16,7 +16,7 @@ const mostShown = 3;
  * Asks where to, and moves or copies. It returns the destination, or null if nothing was begun.
  * @param {"move"|"copy"} verb
  * @param {string} account
- * @param {string} shown what the names of the items begin with
+ * @param {string} shown the beginning of the items' names
  * @param {import("./batch.js").Item[]} items
  * @returns {Promise<{account: string, prefix: string, outcome: import("./batch.js").Outcome}|null>}
  */
@@ -33,7 +33,7 @@ export async function transferItems(verb, account, shown, items) {
   let longest = 0;
   const folder = () => (toFolder.value === "" || toFolder.value.endsWith("/") ? toFolder.value : `${toFolder.value}/`);
   const nameOf = (name) => folder() + name.slice(prefix.length);
-  /** Returns a sentence if the destination of a blob is another one that goes, too. */
+  /** Returns a sentence if a blob's destination is another blob in the selection. */
   const clash = (known) => {
     if (!prefix.startsWith(folder()) || known !== parseAccount(account).account) return "";
     const both = [...names].find((name) => names.has(nameOf(name)));
@@ -93,7 +93,7 @@ async function suggestAccounts(list) {
   }
 }
 
-/** Suggests the folders beside what was typed. */
+/** Suggests the folders in the typed one's parent. */
 async function suggestFolders(account, typed, list, offered) {
   const prefix = typed.slice(0, typed.lastIndexOf("/") + 1), wanted = `${account}/${prefix}`;
   if (list.dataset.of === wanted || !parseAccount(account).account) return;

@@ -1,5 +1,5 @@
-// The tray: a line for each batch of uploads, with what went wrong in it. Batches that need the user
-// come first.
+// The tray: a line for each batch of uploads, with its failures. Batches that need the user come
+// first.
 
 import { button, fill, h } from "./dom.js";
 import { bytes, count, duration, some, visible, visibleText } from "./text.js";
@@ -11,7 +11,7 @@ import { queue } from "./uploadqueue.js";
 const mostListed = 50;
 
 /**
- * What shows a batch.
+ * The elements that show a batch.
  * @typedef {{element: HTMLElement, actions: HTMLElement, bar: HTMLProgressElement, facts: HTMLElement, trouble: HTMLElement, rate: Rate, shown: string}} Row
  */
 
@@ -96,7 +96,7 @@ function header() {
   clock = 0;
 }
 
-/** Puts the batches that need the user first, without a change for the others. */
+/** Puts the batches that need the user first, without a change for the rest. */
 function order() {
   const first = [...rows].filter(([batch]) => batch.troubled > 0).map(([, row]) => row.element);
   const rest = [...list.children].filter((element) => !first.includes(element));
@@ -109,7 +109,7 @@ function order() {
 
 const only = (batch) => (batch.uploads.length === 1 ? batch.uploads[0] : null);
 
-/** Returns what a batch is called on its buttons. */
+/** Returns a batch's name on its buttons. */
 const labelOf = (batch) => (only(batch) ? visibleText(only(batch).name) : some(batch.uploads.length, "file"));
 
 /** @returns {Row} */
@@ -184,7 +184,7 @@ function actionsOf(batch) {
 async function cancel(batch) {
   const done = batch.of("done").size, ending = batch.cancel();
   queue.remove(batch);
-  if (done > 0) toast(`${count(done)} of ${some(batch.uploads.length, "file")} were uploaded before. The others are cancelled.`);
+  if (done > 0) toast(`${count(done)} of ${some(batch.uploads.length, "file")} were uploaded before. The rest are cancelled.`);
   for (const problem of (await ending).slice(0, 3)) toast(problem);
 }
 
@@ -196,7 +196,7 @@ function failures(batch) {
     h("p", { class: "facts" }, factsOf(uploads[0].error)), !only(batch) && names(uploads)));
 }
 
-/** Returns the question what becomes of the names that are taken. */
+/** Returns the question about the names that are taken. */
 function taken(batch) {
   const uploads = [...batch.of("exists")];
   if (uploads.length === 0) return null;

@@ -1,4 +1,4 @@
-// What the API page can do with an operation: copy a curl line and, if it only reads, send it.
+// An operation's controls on the API page: copy a curl line and, if it only reads, send it.
 
 import { button, fill, h } from "./dom.js";
 import { indented, shellQuote } from "./text.js";
@@ -20,7 +20,7 @@ const mostShown = 64 << 10;
 
 /**
  * Returns a button that copies a curl line and, for an operation that only reads, a form that sends
- * it. The curl line has what was typed in the form.
+ * it. The curl line has the values typed in the form.
  * @param {Operation} operation
  * @returns {HTMLElement}
  */
@@ -41,7 +41,7 @@ export function tryIt(operation) {
       ["GET", "HEAD"].map((method) => h("button", { class: "button", type: "submit", value: method }, `Send ${method}`)))), result));
 }
 
-/** Returns the URL with what was typed. A parameter of the path that was not is a word in upper case. */
+/** Returns the URL with the typed values. A missing parameter of the path is a word in upper case. */
 function urlOf({ path, parameters }, typed) {
   const segment = (name) => (name === "blobName" ? api.escapeName(typed[name]) : encodeURIComponent(typed[name]));
   const filled = path.slice(1).replaceAll(/\{(\w+)\}/g, (_, name) => (typed[name] ? segment(name) : name.replaceAll(/[A-Z]/g, "_$&").toUpperCase()));

@@ -14,7 +14,7 @@ const smallestPart = 8 << 20;
 
 /**
  * @typedef {"waiting"|"sending"|"paused"|"completing"|"done"|"exists"|"skipped"|"failed"|"cancelled"} State
- * @typedef {"ask"|"replace"|"skip"|"both"} Existing what happens if there is a blob of the name
+ * @typedef {"ask"|"replace"|"skip"|"both"} Existing the treatment of a blob of the name
  * @typedef {{expires?: string, existing: Existing}} Options
  */
 
@@ -42,7 +42,7 @@ export class Upload extends EventTarget {
     this.account = account;
     this.name = name;
     /** @type {unknown} */
-    this.taken = null; // the refusal, while it is not decided what becomes of a name that is taken
+    this.taken = null; // the refusal, while the user has not decided about a name that is taken
     this.unsure = false; // whether a request that stores the blob had no answer
     this.copies = 1; // how many blobs of the chosen name there are with this one, as far as is known
     this.chosen = name;
@@ -114,7 +114,7 @@ export class Upload extends EventTarget {
     }
   }
 
-  /** Does what was chosen for a name that is taken, and reports whether there is more to send. */
+  /** Follows the user's choice for a name that is taken, and reports whether there is more to send. */
   async decided() {
     const { existing } = this.options;
     if (existing === "ask") {
@@ -135,7 +135,7 @@ export class Upload extends EventTarget {
     this.dispatchEvent(new Event("progress"));
   }
 
-  /** Notes that a request failed, with what was sent of it. */
+  /** Notes that a request failed, with the part that was sent. */
   lost(error, part) {
     if (outage(error)) this.away = error;
     this.flying.delete(part);
@@ -188,7 +188,7 @@ export class Upload extends EventTarget {
       else missing.push(index);
     }
     this.dispatchEvent(new Event("progress"));
-    const failure = new AbortController(); // the first part that fails ends the others
+    const failure = new AbortController(); // the first part that fails ends all parts
     const either = AbortSignal.any([signal, failure.signal]);
     const worker = async () => {
       for (let index = missing.shift(); index !== undefined; index = missing.shift()) await this.sendPart(index, either);
@@ -288,14 +288,14 @@ export class Upload extends EventTarget {
     release(this.uploadId);
   }
 
-  /** Stops sending. What was acknowledged stays on the server. */
+  /** Stops sending. Acknowledged parts stay on the server. */
   pause() {
     if (this.state !== "sending" && this.state !== "waiting") return;
     this.become("paused");
     this.control.abort(new Error("paused"));
   }
 
-  /** Stops sending and removes what was sent. It throws if that is still on the server. */
+  /** Stops sending and removes the upload. It throws if that is still on the server. */
   async cancel() {
     this.become("cancelled");
     this.control.abort(new Error("cancelled"));
@@ -307,7 +307,7 @@ export class Upload extends EventTarget {
     await this.discard();
   }
 
-  /** Removes what was sent, unless another tab continues it. */
+  /** Removes the upload, unless another tab continues it. */
   async discard() {
     if (!this.uploadId || !(await claim(this.uploadId))) return;
     try {

@@ -1,4 +1,4 @@
-// The files that were chosen together: how many there are in each state, and what is done with all of
+// The files that were chosen together: how many there are in each state, and operations on all of
 // them.
 
 import { visibleText } from "./text.js";
@@ -120,7 +120,7 @@ export class UploadBatch extends EventTarget {
   }
 
   /**
-   * Decides what becomes of all names that are taken, now or later.
+   * Decides about all names that are taken, now or later.
    * @param {import("./upload.js").Existing} existing
    */
   decide(existing) {
@@ -129,8 +129,8 @@ export class UploadBatch extends EventTarget {
   }
 
   /**
-   * Stops sending, and removes what was sent of files that are not complete.
-   * @returns {Promise<string[]>} what could not be removed, and why
+   * Stops sending, and removes the uploads of files that are not complete.
+   * @returns {Promise<string[]>} sentences about uploads that could not be removed
    */
   async cancel() {
     const ending = /** @type {State[]} */ (["waiting", "paused", "failed", "exists", "sending", "completing"]).flatMap((state) => [...this.of(state)]);

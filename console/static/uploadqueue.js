@@ -28,19 +28,19 @@ class Queue extends EventTarget {
     this.say("removed", batch);
   }
 
-  /** Removes a batch that has ended. What the server has of it can be continued by any page. */
+  /** Removes a batch that has ended. Any page can continue its uploads that are on the server. */
   dismiss(batch) {
     this.remove(batch);
     for (const upload of batch.uploads) release(upload.uploadId);
   }
 
-  say(what, detail) {
-    this.dispatchEvent(new CustomEvent(what, { detail }));
+  say(event, detail) {
+    this.dispatchEvent(new CustomEvent(event, { detail }));
   }
 
   /** Begins the next files that wait. */
   next() {
-    // Each file that begins calls this again, so what is running is counted anew.
+    // Each file that begins calls this again, so running files are counted anew.
     while (this.running < mostFiles) {
       const [upload] = this.batches.find((batch) => batch.of("waiting").size > 0)?.of("waiting") ?? [];
       if (!upload) return;

@@ -1,4 +1,4 @@
-// What begins uploads: files that were chosen or dropped, and the question how to upload them.
+// The start of uploads: files that were chosen or dropped, and the question how to upload them.
 
 import { button, h } from "./dom.js";
 import { bytes, some, visible } from "./text.js";

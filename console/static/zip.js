@@ -114,7 +114,7 @@ export class ZipWriter {
   }
 }
 
-/** Returns what precedes a file. Its length does not depend on the sum. */
+/** Returns the header before a file. Its length does not depend on the sum. */
 function localHeader({ name, size, sum, time }) {
   const big = size >= largest32, extra = big ? new Fields().two(1, 16).eight(size, size).bytes : [];
   const head = new Fields().four(0x04034b50).two(big ? large : small, flags, 0, ...time).four(sum, size, size).two(name.length, extra.length);

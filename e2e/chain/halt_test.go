@@ -10,7 +10,7 @@ import (
 )
 
 // TestHaltedSettlingIsResumed lets the chain's contract keep other rules than the server assumes.
-// The server sells and collects nothing, also after a restart, until the test starts it with
+// The server sells and collects nothing, even after a restart, until the test starts it with
 // --resume-settling.
 func TestHaltedSettlingIsResumed(t *testing.T) {
 	t.Parallel()

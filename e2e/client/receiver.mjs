@@ -1,6 +1,6 @@
 // Collects micropayments and reads channels with the public client's own receiverWithdraw and
-// getChannelInfo. Prints one line: the submitted transactions' hashes, and what getChannelInfo
-// returned after each.
+// getChannelInfo. Prints one line: the submitted transactions' hashes, and getChannelInfo's result
+// after each.
 //
 //   node receiver.mjs '{"node", "module", "settlements": [{"scheme", "secret", "micropayment"}...]}'
 //

@@ -1,8 +1,8 @@
 // Simulates micropayments with the chain's own package, which sends nothing. Prints one line with
 // two bodies of POST /transactions/simulate for each, in hexadecimal:
 //
-//   package   what generateSignedTransactionForSimulation returns, or its error
-//   classes   what the package's classes encode if each authenticator has the submission's keys and signers
+//   package   the result of generateSignedTransactionForSimulation, or its error
+//   classes   the encoding by the package's classes if each authenticator has the submission's keys and signers
 //
 //   node simulations.mjs '[{"micropayment", "receiver"}...]'
 //

@@ -129,8 +129,8 @@ func TestBenchReportsErrors(t *testing.T) {
 	}
 }
 
-// TestBenchRemovesItsBlobsAfterCtrlC interrupts measurements, also by closing the terminal, and
-// checks that they print their measurements, and leave nothing.
+// TestBenchRemovesItsBlobsAfterCtrlC interrupts measurements, by Ctrl-C or by closing the terminal,
+// and checks that they print their measurements, and leave nothing.
 func TestBenchRemovesItsBlobsAfterCtrlC(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)

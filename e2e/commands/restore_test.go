@@ -14,8 +14,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// belongings are the things that a test stores in a server before a backup, and reads after its
-// restore.
+// belongings are blobs, an upload, sessions and a channel that a test stores before a backup, and
+// reads after its restore.
 type belongings struct {
 	blobs   map[string]string // digests by target
 	upload  string            // with its first part

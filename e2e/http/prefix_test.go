@@ -50,7 +50,7 @@ func TestPublicClientUnderPrefix(t *testing.T) {
 }
 
 // TestRefusedBeforeTheBody checks that a client behind the documented nginx that may not write is
-// refused before it has sent any of its body, also for a part of 8 MiB.
+// refused before it has sent any of its body, even a part of 8 MiB.
 func TestRefusedBeforeTheBody(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

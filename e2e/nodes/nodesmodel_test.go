@@ -27,7 +27,7 @@ type opResult struct {
 	money amounts // a channel's amounts
 }
 
-// noResult is the result if an operation has no response. It returns after all further ones, so it
+// noResult is the result if an operation has no response. It returns after all that have one, so it
 // may take effect at any time, or never.
 var noResult = opResult{}
 

@@ -17,9 +17,9 @@ function abortUnless(condition, reason) {
   if (!condition) throw new Abort(reason);
 }
 
-// Contract is the state of payment channels. What the public client does not document is a rule:
-// amounts is "cumulative" or "single" (the contract pays each micropayment's amount in addition);
-// balance is "falls" (with withdrawals) or "stays".
+// Contract is the state of payment channels. Where the public client documents nothing, a rule
+// decides: amounts is "cumulative" or "single" (the contract pays each micropayment's amount in
+// addition); balance is "falls" (with withdrawals) or "stays".
 class Contract {
   channels = new Map();
   history = new Map(); // a channel's states by its key, each with the version from which it holds
@@ -44,7 +44,7 @@ class Contract {
 
   key = ({ sender, receiver, asset, channel }) => [sender, receiver, asset, channel].join();
 
-  // call returns what a transaction does: a channel's new state, whether it is gone, and the units
+  // call returns a transaction's effect: a channel's new state, whether it is gone, and the units
   // that the receiver gets. It throws an Abort. It has no effect.
   call(t, now) {
     switch (t.name) {
@@ -181,8 +181,8 @@ export class Ledger {
     if (!this.held) this.execute(false);
   }
 
-  // simulate returns what a submission would lead to now, as the REST API writes it. It has no
-  // effect. It throws a Refusal if the transaction could be submitted, because whoever asks for a
+  // simulate returns a submission's result if it was executed now, as the REST API writes it. It has
+  // no effect. It throws a Refusal if the transaction could be submitted, because whoever asks for a
   // simulation does not want it executed.
   simulate(t, failure) {
     require(!t.signed, "Simulated transactions must not have a valid signature");
@@ -261,8 +261,8 @@ export class Ledger {
     }
   }
 
-  // outcome returns what a valid transaction's execution leads to: success, vmStatus and gasUsed,
-  // and what the contract does if it succeeds.
+  // outcome returns the result of a valid transaction's execution: success, vmStatus and gasUsed, and
+  // the contract's effect if it succeeds.
   outcome(t) {
     const failed = (vmStatus, gasUsed = this.gasOfExecution) => ({ success: false, vmStatus, gasUsed, paid: 0n });
     if (t.maxGas < this.gasOfExecution) return failed("Out of gas", t.maxGas);

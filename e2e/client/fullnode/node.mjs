@@ -1,5 +1,5 @@
-// A fullnode's REST API over a chain. Several nodes may have the same chain. What distinguishes a
-// node is what it states and keeps, and how it fails.
+// A fullnode's REST API over a chain. Several nodes may have the same chain. A node differs from
+// them by its statements, its memory and its failures.
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -69,8 +69,8 @@ const hashOf = (body) => "0x" + sha3(sha3("APTOS::Transaction"), Buffer.of(0), b
 
 // decode returns a transaction's fields. The transaction is a call to the contract: a micropayment,
 // signed by its sender and by its receiver, who pays the fee, or a call by the sender alone. signed
-// says whether all signatures are valid, and signers what the chain compares with the accounts'
-// keys. It throws a Refusal unless the bytes are the only encoding of such a transaction.
+// reports whether all signatures are valid, and signers are compared with the accounts' keys. It
+// throws a Refusal unless the bytes are the only encoding of such a transaction.
 export function decode(body) {
   const { raw, authenticator } = parse(body);
   const call = callOf(raw.payload);
