@@ -42,7 +42,7 @@ var (
 // UnknownSize is a Put's size if the object ends where its source ends.
 const UnknownSize = -1
 
-// Store stores immutable objects. All methods may be called concurrently, also with the same name.
+// Store stores immutable objects. All methods may be called concurrently, even with the same name.
 // Put, Open and Delete return ErrInvalidName for a name that is not valid.
 type Store interface {
 	// Put stores exactly size bytes of src under name, or all of src if size is UnknownSize. Once

@@ -8,7 +8,7 @@ import (
 
 // Admit identifies the caller by the credential in the request, nil if there is none, and applies
 // the service's limits and then the caller's. bad is why there is a credential and it is malformed;
-// it becomes BadCredential. The caller must call Leave, also after an error.
+// it becomes BadCredential. The caller must call Leave, even after an error.
 func (x *Exchange) Admit(credential Credential, bad error) error {
 	s := x.service
 	x.Client, x.forwarded = clientAddress(x.Request, s.trustedProxies)
@@ -61,7 +61,7 @@ func (x *Exchange) Leave() {
 }
 
 // AdmitProbe applies Config.ProbeLimits to a probe or a preflight. No other limit applies, so its
-// body is not read, and a refusal closes the connection. The caller must call Leave, also after an
+// body is not read, and a refusal closes the connection. The caller must call Leave, even after an
 // error.
 func (x *Exchange) AdmitProbe() error {
 	x.Probe = true

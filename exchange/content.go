@@ -60,7 +60,7 @@ func MediaType(b *metastore.Blob) string {
 
 // SendContent sends the whole blob, one range, or several ranges as multipart/byteranges. Their
 // framing is computed first, so that the length is known. It returns the ranges of bytes that were
-// sent, also with an error. The response ends when the content does.
+// sent, even with an error. The response ends when the content does.
 func (x *Exchange) SendContent(c *blob.Content, selection headers.Selection, ranges []blob.Range) (served []blob.Range, err error) {
 	x.Out.SetDeadline(c.Until())
 	c.OnCut(x.Out.Cut)

@@ -98,7 +98,7 @@ func hasLineBreak(value string) bool {
 	return strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0
 }
 
-// All gives all fields to net/http, also those that are set later. It returns the header.
+// All passes all fields to net/http, including those that are set later. It returns the header.
 func (f *Fields) All() http.Header {
 	f.inserts = false
 	for line := range strings.Lines(string(f.text)) {

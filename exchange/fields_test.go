@@ -9,7 +9,7 @@ import (
 )
 
 // TestFields checks that fields have the values that were set and added last, however they are
-// given to net/http, and also those that are set after that.
+// passed to net/http, and so are those that are set after that.
 func TestFields(t *testing.T) {
 	changes := map[string]func(*Fields){
 		"nothing":   func(*Fields) {},

@@ -258,8 +258,8 @@ func TestRequestRate(t *testing.T) {
 	}
 }
 
-// TestKeysKeepAShareOfTheSlots occupies all slots that callers without a key may have: the next
-// one is refused, also with an unknown key, and a caller with a key is served.
+// TestKeysKeepAShareOfTheSlots occupies all slots that callers without a key may have: the next one
+// is refused, even with an unknown key, and a caller with a key is served.
 func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 	h := newHosted(t, access.ReadsPublic, access.ScopeRead, func(c *Config) { c.MaxRequests = 8 })
 	end := h.hold(t, 6)

@@ -196,7 +196,7 @@ func TestPreflights(t *testing.T) {
 	}
 }
 
-// TestQuotaOfMetadata: metadata counts towards the stored bytes, also while it is being stored.
+// TestQuotaOfMetadata: metadata counts towards the stored bytes, even while it is being stored.
 func TestQuotaOfMetadata(t *testing.T) {
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	const value = "0123456789"

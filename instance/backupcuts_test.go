@@ -45,7 +45,7 @@ func newKiller(fsys vfs.FS) *killer {
 }
 
 // TestBackupSurvivesPowerCuts ends a backup at each change on a repository's disk, by a kill or a
-// power cut, and makes it again. A backup that exists is whole, also after another power cut.
+// power cut, and makes it again. A backup that exists is whole, even after another power cut.
 func TestBackupSurvivesPowerCuts(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)

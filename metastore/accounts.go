@@ -10,7 +10,7 @@ type Account struct {
 }
 
 // Accounts lists the accounts that have blobs. Every method that adds, replaces or removes a blob,
-// by whatever handle, changes the account's counts in its own transaction. So the counts are always
+// by any handle, changes the account's counts in its own transaction. So the counts are always
 // exact, and concurrent writers to one account do not wait for each other. An account that has lost
 // its last blob is not listed.
 type Accounts interface {

@@ -26,7 +26,7 @@ const (
 type openFiles struct {
 	limit        int
 	hits, misses atomic.Int64
-	open         atomic.Int64 // files, also those that only their readers keep open
+	open         atomic.Int64 // files, including those that only their readers keep open
 
 	mu        sync.Mutex
 	kept      map[bytestore.Name]*openFile

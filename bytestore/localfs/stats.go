@@ -5,7 +5,7 @@ package localfs
 type Stats struct {
 	Hits   int64 // Opens that found the object's file open
 	Misses int64 // Opens that opened it
-	Open   int64 // files that are open now, also those that only their readers keep open
+	Open   int64 // open files, including those that only their readers keep open
 }
 
 // Stats returns the counters. Each is exact, but together they are not a snapshot.

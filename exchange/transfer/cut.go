@@ -23,7 +23,8 @@ func NewCut(err error) *Cut {
 // Context returns a context that ends with Now.
 func (c *Cut) Context() context.Context { return c.ctx }
 
-// Now ends all bodies, also those that are read later. It reports whether any was being received.
+// Now ends all bodies, including those that are read later. It reports whether any was being
+// received.
 func (c *Cut) Now() bool {
 	active := c.bodies.Load() > 0
 	c.cancel()

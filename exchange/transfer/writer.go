@@ -130,7 +130,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 }
 
-// ReadFrom writes all of src. It passes a file or an httpconn.Positioned, also in an
+// ReadFrom writes all of src. It passes a file or an httpconn.Positioned, even in an
 // io.LimitedReader, to the ResponseWriter's ReadFrom, which can make the kernel send it (sendfile).
 // Any other source is read first and then written, so the time that it takes does not count against
 // the client.

@@ -84,7 +84,7 @@ func (l *List) check() error {
 }
 
 // Update changes a file of contexts: it reads it, calls change and replaces it if change returns
-// nil. A reader sees the file before or after the change, also after a power failure, and
+// nil. A reader sees the file before or after the change, even after a power failure, and
 // concurrent updates do not overwrite each other: it returns an error while another runs. The file
 // and its folder are created, for their owner alone, if they do not exist.
 func Update(name string, change func(*List) error) (err error) {

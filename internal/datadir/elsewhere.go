@@ -15,7 +15,7 @@ import (
 const bytesLock = "sluice.lock"
 
 // LockBytes creates the bytes' folder if it does not exist, and locks it until Close. It returns
-// ErrInUse if another process has locked it, by whatever path.
+// ErrInUse if another process has locked it, by any path.
 func (d *Dir) LockBytes() error {
 	path := d.Path(Bytes)
 	absolute, err := filepath.Abs(path)

@@ -47,7 +47,7 @@ type locked struct {
 }
 
 // Create removes folders that earlier processes of this user have left behind, and creates new
-// ones. It returns the folders' names that it removed, also with an error. Folders in use are not
+// ones. It returns the folders' names that it removed, even with an error. Folders in use are not
 // touched. The caller must Remove the new folders when nothing in them is open any more.
 func Create() (f *Folders, removed []string, err error) {
 	parents := []string{os.TempDir()}

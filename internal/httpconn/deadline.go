@@ -67,7 +67,7 @@ func (d *deadline) end(err error) (again bool) {
 	return d.want > time.Since(epoch)
 }
 
-// set changes the deadline, also for operations in progress.
+// set changes the deadline, even for operations in progress.
 func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

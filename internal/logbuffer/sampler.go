@@ -47,10 +47,10 @@ func (s Source) String() string {
 }
 
 // Sampler bounds how many lines a source can write into a log, 60 a minute, and all sources
-// together, 3,000 a minute. Then one line for each source reports how many more there were. So
-// whoever can produce lines at no cost cannot fill a disk with them, from however many addresses.
-// It distinguishes 1,024 sources in a minute, and considers all further sources as one. It is safe
-// for concurrent use.
+// together, 3,000 a minute. Then one line for each source reports how many more there were. So a
+// client cannot fill a disk with lines that cost it nothing, from however many addresses. It
+// distinguishes 1,024 sources in a minute, and considers all further sources as one. It is safe for
+// concurrent use.
 type Sampler struct {
 	log     *slog.Logger
 	level   slog.Level // for the lines about omitted lines

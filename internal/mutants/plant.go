@@ -40,7 +40,7 @@ const (
 	noFailFile = "RAPID_NOFAILFILE=true"
 )
 
-// open builds the packages' tests. The caller must close the planter, also after an error.
+// open builds the packages' tests. The caller must close the planter, even after an error.
 func (p *planter) open(ctx context.Context) (err error) {
 	p.baselines = map[string]baseline{}
 	if p.temp, err = tempDir(""); err != nil {

@@ -233,7 +233,7 @@ func cpuOf(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)
 	}
 	total := 0
-	for _, field := range fields[11:15] { // utime and stime, also for children that have ended
+	for _, field := range fields[11:15] { // utime and stime, and the same of children that have ended
 		n, err := strconv.Atoi(field)
 		if err != nil {
 			return 0, err

@@ -483,7 +483,7 @@ func (s countsRepeats) OpenChannel(ctx context.Context, c ledger.Channel, idem *
 	return out, err
 }
 
-// keepsParts returns an upload's parts also after its end.
+// keepsParts returns an upload's parts even after its end.
 type keepsParts struct{ dbtest.Correct }
 
 func (s keepsParts) Parts(ctx context.Context, uploadID string, after, limit int) ([]metastore.Part, error) {

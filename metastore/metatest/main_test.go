@@ -13,7 +13,7 @@ import (
 	"sluice/metastore/metatest"
 )
 
-// TestMain lets rapid play enough histories to detect a broken store, also with -short, which plays
+// TestMain lets rapid play enough histories to detect a broken store, even with -short, which plays
 // a fifth of them. It also prevents rapid from shortening and storing them: stored ones would be
 // played on other stores.
 func TestMain(m *testing.M) {
