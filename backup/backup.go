@@ -150,7 +150,6 @@ func (r *Repository) List(ctx context.Context) (ids []string, err error) {
 
 func idOf(name bytestore.Name) string { return strings.TrimPrefix(string(name), manifestPrefix) }
 
-// errEnd ends a listing.
 var errEnd = errors.New("end")
 
 // objects returns the objects that have names with a prefix, in order.

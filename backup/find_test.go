@@ -15,7 +15,6 @@ import (
 	"sluice/metastore"
 )
 
-// inlineID returns the i-th inline extent's id.
 func inlineID(i int) metastore.ExtentID {
 	id := metastore.ExtentID{Position: metastore.Position{Part: i % 2, Offset: int64(i)}}
 	id.Content[0], id.Content[1] = byte(i>>8), byte(i)

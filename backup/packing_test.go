@@ -218,7 +218,6 @@ func TestBodiesOfADamagedRepository(t *testing.T) {
 
 func placesOf(m *Manifest) bytestore.Name { return m.Table(BodiesTable).Chunks[0].Object() }
 
-// replaceObject replaces an object in the repository, or removes it.
 func replaceObject(t *testing.T, r *Repository, name bytestore.Name, content []byte) {
 	t.Helper()
 	testenv.OK(t, r.Bytes.Delete(t.Context(), name))

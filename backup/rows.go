@@ -24,7 +24,6 @@ const (
 	chunkMost   = 8 << 20
 )
 
-// appendRow appends a row as a line.
 func appendRow(b []byte, row []any) ([]byte, error) {
 	b = append(b, '[')
 	for i, v := range row {

@@ -31,7 +31,6 @@ func (t *Timer) Spent() time.Duration { return time.Duration(t.spent.Load()) }
 // have one: of Put without reading its source, of Open without reading the object, and of Delete.
 func Timed(store Store) Store { return &timed{store} }
 
-// timed is the Store of Timed.
 type timed struct{ Store }
 
 // Put implements Store.

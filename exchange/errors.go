@@ -229,7 +229,6 @@ func (e *Errors) find(err error) Row {
 	return InternalError
 }
 
-// allCodes returns all codes, sorted.
 func allCodes() []string {
 	var list []string
 	for _, row := range wire.Codes {

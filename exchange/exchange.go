@@ -330,7 +330,6 @@ var knownMethods = map[string]string{
 	http.MethodPost: http.MethodPost, http.MethodDelete: http.MethodDelete, http.MethodOptions: http.MethodOptions,
 }
 
-// endSpan ends the exchange's span.
 func (x *Exchange) endSpan() {
 	outcome := tracing.Outcome{
 		Route: x.Pattern, Method: knownMethods[x.Request.Method], Status: x.status, In: x.Body.Total(), Out: x.Out.Written(),

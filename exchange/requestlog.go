@@ -19,7 +19,6 @@ const (
 	LogNone   LoggedRequests = "none"
 )
 
-// requestLog is the log of requests.
 type requestLog struct {
 	*slog.Logger
 	which LoggedRequests // "": LogAll

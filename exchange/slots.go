@@ -83,7 +83,6 @@ func (s *slot) makeAnonymous() error {
 	return nil
 }
 
-// release releases the slot, if there is one.
 func (s *slot) release() {
 	if s.of == nil {
 		return

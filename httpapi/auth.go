@@ -14,7 +14,6 @@ import (
 	"sluice/wire"
 )
 
-// accountFunc returns a request's account.
 type accountFunc func(*call) (string, error)
 
 // public allows everybody. A credential is optional but must be valid if there is one.

@@ -160,7 +160,6 @@ func reading(paid need) func(access.Reads) need {
 
 const payer = "0x000000000000000000000000000000000000000000000000000000000000abcd"
 
-// accessTable has a row for each route.
 var accessTable = map[string]row{
 	"POST /v1/sessions":                 {nothing, static("POST", "/v1/sessions", "{}", 201)},
 	"GET /v1/sessions/{sessionId}":      {nothing, onSession("GET", "", 200)},

@@ -124,7 +124,6 @@ func stated(member *string) string {
 	return *member
 }
 
-// parseDestination parses the member that names the destination.
 func (t *transferral) parseDestination(member string, to *wire.BlobName) (err error) {
 	t.to.Account = t.from.Account
 	if to.Account != nil {
@@ -155,7 +154,6 @@ func onlyWith(other string, accompanied bool, members ...member) error {
 	return nil
 }
 
-// conditionMembers returns the conditions on the destination.
 func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
 	h := http.Header{}
 	for _, m := range []struct {

@@ -59,7 +59,6 @@ func TestDeletedContentCutsItsResponse(t *testing.T) {
 	}
 }
 
-// objectsIn returns the number of objects in a store.
 func objectsIn(t *testing.T, store bytestore.Store) (n int) {
 	t.Helper()
 	testenv.OK(t, store.List(t.Context(), "", func(bytestore.Object) error { n++; return nil }))

@@ -76,7 +76,6 @@ func Example() {
 	// 206 Partial Content bytes 7-11/12 world
 }
 
-// check panics on an error.
 func check(err error) {
 	if err != nil {
 		panic(err)

@@ -4,7 +4,6 @@ import (
 	"net/http"
 )
 
-// faucetBody is a request's body to the faucet.
 type faucetBody struct {
 	Sender           *string `json:"sender"`
 	Amount           *amount `json:"amount"`

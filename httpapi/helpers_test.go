@@ -53,7 +53,6 @@ type service struct {
 	returns *metering.Returns
 }
 
-// textLog returns a log of text lines.
 func textLog(out io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(out, nil)) }
 
 type lockedBuffer struct {
@@ -87,7 +86,6 @@ func newService(t testing.TB, config func(*Config)) *service {
 	return start(t, setup{config: config})
 }
 
-// start starts a service.
 func start(t testing.TB, of setup) *service {
 	t.Helper()
 	s := build(t, of)
@@ -270,7 +268,6 @@ func (s *service) refused(
 	return res, got
 }
 
-// decodedAs decodes a JSON body.
 func decodedAs[T any](t testing.TB, body string) (out T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(body), &out); err != nil {
@@ -394,7 +391,6 @@ func dialFrom(t testing.TB, ip, addr string) *connection {
 	return &connection{conn.(*net.TCPConn), bufio.NewReader(conn)}
 }
 
-// send sends text unchanged.
 func (c *connection) send(t testing.TB, text string) {
 	t.Helper()
 	testenv.OK(t, testenv.Error(io.WriteString(c, text)))

@@ -132,7 +132,6 @@ func memberOf(pointer jsontext.Pointer) string {
 	return fmt.Sprintf("member %q", name)
 }
 
-// lastTokens returns a pointer's last tokens.
 func lastTokens(pointer jsontext.Pointer) []string {
 	var tokens []string
 	for token := range pointer.Tokens() {

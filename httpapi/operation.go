@@ -2,7 +2,6 @@ package httpapi
 
 import "sluice/wire/link"
 
-// operation is a route's operation.
 type operation struct {
 	rule   rule
 	handle func(*call) error

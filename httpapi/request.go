@@ -20,7 +20,6 @@ import (
 	"sluice/wire"
 )
 
-// blobTarget returns the account and the name in a blob's path.
 func (x *call) blobTarget() (account, name string, err error) {
 	if account, err = blob.ParseAccount(x.params.Get("account")); err != nil {
 		return "", "", err
@@ -29,7 +28,6 @@ func (x *call) blobTarget() (account, name string, err error) {
 	return account, name, blob.CheckName(name)
 }
 
-// query is a request's query.
 type query map[string][]string
 
 // readQuery parses the query. Parameters that cannot be decoded, are not UTF-8 or occur more than

@@ -228,7 +228,6 @@ func (b *backuper) copySnapshot(ctx context.Context) error {
 	return nil
 }
 
-// readTables reads the snapshot.
 func (b *backuper) readTables(ctx context.Context) error {
 	m := &b.w.Manifest
 	var table storage.Table

@@ -25,7 +25,6 @@ import (
 	"sluice/metastore"
 )
 
-// newRepository returns a repository in memory.
 func newRepository() *backup.Repository { return &backup.Repository{Bytes: memory.New()} }
 
 // backedUp makes a backup of a data folder.
@@ -126,7 +125,6 @@ func smallBody(name string, i int) []byte {
 	return content
 }
 
-// packBytes returns the bytes of all packs in a repository.
 func packBytes(t *testing.T, repo *backup.Repository) (sum int64) {
 	t.Helper()
 	testenv.OK(t, repo.Bytes.List(t.Context(), "", func(o bytestore.Object) error {

@@ -51,7 +51,6 @@ func (s cutOpens) Open(ctx context.Context, name bytestore.Name, off, n int64) (
 	return s.Store.Open(ctx, name, off, n)
 }
 
-// damagedStore is a store in which an object is damaged.
 type damagedStore struct {
 	bytestore.Store
 	object bytestore.Object

@@ -74,7 +74,6 @@ const (
 	DamagedBlob   FindingKind = "blob"   // a blob that needs damaged bytes or rows
 )
 
-// maxCheckFindings bounds Checked.Findings.
 const maxCheckFindings = 1000
 
 // Check compares everything that an instance stores with everything else that it stores. It changes
@@ -136,7 +135,6 @@ func Check(ctx context.Context, l Location, opt CheckOptions) (_ Checked, err er
 	return c.found, nil
 }
 
-// add adds a finding.
 func (f *Checked) add(kind FindingKind, format string, values ...any) {
 	if f.Found++; f.Found <= maxCheckFindings {
 		f.Findings = append(f.Findings, Finding{kind, fmt.Sprintf(format, values...)})

@@ -198,7 +198,6 @@ type planted struct {
 	then    fate
 }
 
-// in reports whether a check has found the damage.
 func (p planted) in(found Checked) bool {
 	return slices.ContainsFunc(found.Findings, func(one Finding) bool { return one.Kind == p.kind && strings.Contains(one.Text, p.says) })
 }

@@ -82,7 +82,6 @@ func (h *healed) put(blobs *blob.Service, name string, size int) {
 	testenv.Must(blobs.Put(h.t.Context(), blob.PutOptions{Account: "a", Name: name}, bytes.NewReader(h.bodies[name]), int64(size)))(h.t)
 }
 
-// backUp makes a backup in a place.
 func (h *healed) backUp(place string) (BackupResult, error) {
 	h.t.Helper()
 	objects, closePlace, err := storage.OpenPlace(h.t.Context(), place, backup.RepositoryObject, true)

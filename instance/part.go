@@ -70,7 +70,6 @@ func (s *selection) has(content []byte) bool {
 // needs reports whether a selected blob needs this object.
 func (s *selection) needs(object string) bool { return !s.partial() || s.objects[object] }
 
-// selected returns the selected blobs' rows.
 func (s *selection) selected(blobs *backup.Table, rows [][]any) (list [][]any) {
 	account, head, tail := slices.Index(blobs.Columns, "account"), slices.Index(blobs.Columns, "name_head"), slices.Index(blobs.Columns, "name_tail")
 	for _, row := range rows {

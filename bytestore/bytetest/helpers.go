@@ -95,7 +95,6 @@ func (p *probe) put(name bytestore.Name, data []byte) {
 	p.ok(p.tryPut(name, data), "Put(%s) of %d bytes", name, len(data))
 }
 
-// delete deletes one object.
 func (p *probe) delete(name bytestore.Name) {
 	p.ok(p.s.Delete(p.ctx, name), "Delete(%s)", name)
 }

@@ -80,7 +80,6 @@ func listResume(p *probe) {
 	}
 }
 
-// greater returns the objects with a name greater than after.
 func greater(all []bytestore.Object, after bytestore.Name) []bytestore.Object {
 	i := slices.IndexFunc(all, func(o bytestore.Object) bool { return o.Name > after })
 	if i < 0 {

@@ -44,7 +44,6 @@ const (
 // errDamaged is returned if a file is not as it was written, or is missing.
 var errDamaged = errors.New("cached: the file of a block is damaged")
 
-// newHeader returns the header for a block that holds data.
 func newHeader(id blockID, data []byte) *header {
 	h := &header{span: span{id, int64(len(data))}}
 	for i := range h.used() {

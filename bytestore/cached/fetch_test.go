@@ -53,7 +53,6 @@ func (g *gate) runs(t *testing.T, want int64) {
 	testenv.Equal(t, g.waiting.Load(), want, "fetches that run")
 }
 
-// result is a read's result.
 type result struct {
 	data []byte
 	err  error

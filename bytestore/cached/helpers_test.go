@@ -65,7 +65,6 @@ func (w *watched) opened(t *testing.T, want int64) {
 	testenv.Equal(t, w.opens.Load(), want, "opens of the inner store")
 }
 
-// watch returns an empty store.
 func watch() *watched { return &watched{Store: memory.New()} }
 
 // mustOpen opens a cache, which is closed when the test ends.
@@ -87,7 +86,6 @@ func put(tb testing.TB, s bytestore.Store, seed uint64, size int) (bytestore.Nam
 	return name, data
 }
 
-// read reads a range.
 func read(ctx context.Context, s bytestore.Store, name bytestore.Name, off, n int64) ([]byte, error) {
 	r, err := s.Open(ctx, name, off, n)
 	if err != nil {

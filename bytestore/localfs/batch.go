@@ -34,7 +34,6 @@ func (s *Store) Batch() bytestore.Batch {
 	return b
 }
 
-// batchPut is a Batch.
 type batchPut struct {
 	store *Store
 	whole vfs.Whole // nil if each file and folder is synced by itself

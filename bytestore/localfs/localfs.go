@@ -163,7 +163,6 @@ func (s *Store) folderSyncFailed(err error) error {
 // syncFailed records the first fsync that failed, and returns the error for the Put that needed it.
 func (s *Store) syncFailed(err error) error { return s.failure.set(err) }
 
-// folder returns an object's folder.
 func (s *Store) folder(name bytestore.Name) *folder {
 	if _, made := name.Created(); !made {
 		return s.root

@@ -69,7 +69,6 @@ func (s *Store) openAt(ctx context.Context, name bytestore.Name, off, n int64, s
 	return f, nil
 }
 
-// openFile opens an object's file, and returns its size.
 func (s *Store) openFile(name bytestore.Name) (f vfs.File, size int64, err error) {
 	f, err = s.fs.Open(s.path(name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrIrregular) {

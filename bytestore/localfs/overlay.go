@@ -103,7 +103,6 @@ func (o *overlay) merge(entries []fs.DirEntry, has func(bytestore.Name) bool) []
 	return entries
 }
 
-// journaledEntry is an object's entry in a journal.
 type journaledEntry struct{ object journal.Object }
 
 func (e journaledEntry) Name() string               { return e.object.Name }

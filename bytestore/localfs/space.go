@@ -132,5 +132,4 @@ func (r *reservation) spend(n int64) {
 	r.space.outstanding -= n
 }
 
-// release releases the rest.
 func (r *reservation) release() { r.spend(r.held) }

@@ -115,7 +115,6 @@ func parseDSN(dsn string) (Config, error) {
 
 var parameterNames = []string{"endpoint", "region", "path-style", "credentials", "profile", "ca"}
 
-// set sets one parameter.
 func (c *Config) set(name, value string) (err error) {
 	switch name {
 	case "endpoint":
@@ -184,7 +183,6 @@ func oneOf[T ~string](value string, choices ...T) (T, error) {
 	return T(value), nil
 }
 
-// parsePrefix returns the prefix for a DSN's path.
 func parsePrefix(path string) (string, error) {
 	if path == "" || path == "/" {
 		return "", nil

@@ -14,7 +14,6 @@ import (
 	"sluice/internal/testenv"
 )
 
-// mustPutMany puts n objects.
 func mustPutMany(t *testing.T, s *s3.Store, n int) []bytestore.Name {
 	t.Helper()
 	names := make([]bytestore.Name, n)

@@ -73,7 +73,6 @@ const (
 	haste    = 200 * time.Millisecond
 )
 
-// networkFaults are faults of connections.
 var networkFaults = []struct {
 	name, stream, kind, attributes string
 	stall                          time.Duration

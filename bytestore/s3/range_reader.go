@@ -61,7 +61,6 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.readLive(p)
 }
 
-// readLive reads from the connection.
 func (r *reader) readLive(p []byte) (int, error) {
 	n, err := r.live.Read(p)
 	r.pos += int64(n)

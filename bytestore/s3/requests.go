@@ -29,7 +29,6 @@ type RequestStats struct {
 	Errors  int64                // requests without a response, or with one that is an error
 }
 
-// requestCounts counts an operation's requests.
 type requestCounts struct {
 	seconds *histogram.Histogram
 	errors  atomic.Int64

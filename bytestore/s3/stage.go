@@ -32,7 +32,6 @@ var (
 // stagePattern matches the names that staging files have until their name is removed.
 const stagePattern = "sluice-stage-*"
 
-// staging stages bodies.
 type staging struct {
 	dir    string
 	quota  *stagingQuota // for all bodies
@@ -112,7 +111,6 @@ func (s *staging) stage(ctx context.Context, src *bytestore.Source, size int64) 
 	return b, s.quota.complete(b.res)
 }
 
-// fill stages the source.
 func (b *staged) fill(ctx context.Context, src *bytestore.Source) error {
 	buf := smallBuffers.Get().(*[]byte)
 	defer smallBuffers.Put(buf)
@@ -130,7 +128,6 @@ func (b *staged) fill(ctx context.Context, src *bytestore.Source) error {
 	return nil
 }
 
-// write appends p.
 func (b *staged) write(ctx context.Context, p []byte) error {
 	end := b.size + int64(len(p))
 	if end > b.reserved {

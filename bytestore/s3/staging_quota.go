@@ -71,7 +71,6 @@ func (q *stagingQuota) admit(ctx context.Context, size int64, free func()) *rese
 	return c
 }
 
-// release removes the reservation.
 func (q *stagingQuota) release(c *reservation) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -88,7 +88,6 @@ func refused(*http.Request, http.RoundTripper) (*http.Response, error) {
 	return nil, fmt.Errorf("the test refuses the connection")
 }
 
-// loseResponse performs the request and loses the response.
 func loseResponse(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(r)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"sluice/wire"
 )
 
-// fieldsOf returns the headers of metadata as a map.
 func fieldsOf(m Metadata) map[string]string { return maps.Collect(m.Fields()) }
 
 func TestMetadataOfHeaders(t *testing.T) {

@@ -155,7 +155,6 @@ func TestCommentsArePlain(t *testing.T) {
 	}
 }
 
-// phrases counts phrases and words.
 type phrases struct{ words, thatOf, ofWhich, ofThe, what, others, says int }
 
 var (

@@ -236,7 +236,6 @@ func (l *Limiter) networkOf(peer net.Addr) (network netip.Prefix, counts bool) {
 	return netip.PrefixFrom(address, bits).Masked(), true
 }
 
-// isProxy reports whether peer is in Exempt.
 func (l *Limiter) isProxy(peer net.Addr) bool {
 	address := addressOf(peer)
 	return slices.ContainsFunc(l.Exempt, func(p netip.Prefix) bool { return p.Contains(address) })

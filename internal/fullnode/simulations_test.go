@@ -13,7 +13,6 @@ import (
 	"sluice/micropay"
 )
 
-// account is an account with its keys.
 type account struct {
 	name     string
 	signer   *micropay.Signer

@@ -206,5 +206,4 @@ func responsesAreWhole(p *probe) error {
 	return nil
 }
 
-// get returns a request for a path.
 func get(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: probe\r\n\r\n" }

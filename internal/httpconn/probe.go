@@ -96,7 +96,6 @@ func (c calls) asksForOneByte() (n int) {
 	return n
 }
 
-// output returns the bytes that the calls have written.
 func (c calls) output() []byte {
 	var all []byte
 	for _, one := range c {
@@ -118,7 +117,6 @@ func (p *probe) change(f func()) {
 	}
 }
 
-// mark adds a mark.
 func (p *probe) mark(k kind) { p.add(call{kind: k}) }
 
 // awaitReads waits until n reads of one byte have begun, or the request has ended.

@@ -53,7 +53,6 @@ func send(to syscall.RawConn, head []byte, file syscall.RawConn, offset, n int64
 	return sent, errors.Join(err, failed, closed)
 }
 
-// explain returns a call's error.
 func explain(call string, err error) error {
 	unsupported := errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)
 	if call == "sendfile" && unsupported {

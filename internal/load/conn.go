@@ -206,7 +206,6 @@ func (c *Conn) receive(h head, keep bool) (body []byte, length int64, err error)
 	return body, length + rest, err
 }
 
-// discard discards n bytes.
 func (c *Conn) discard(n int64) error {
 	for n > 0 {
 		piece := min(n, pieceSize)
@@ -224,7 +223,6 @@ func (c *Conn) discard(n int64) error {
 	return nil
 }
 
-// newError returns a response's error.
 func newError(h head, body []byte) error {
 	e := &client.Error{Status: h.status, Detail: fmt.Sprintf("the server responded %d %s", h.status, http.StatusText(h.status))}
 	var p wire.Problem

@@ -45,5 +45,4 @@ func (c Content) ReadAt(b []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// reader returns a reader for the content.
 func (c Content) reader() *io.SectionReader { return io.NewSectionReader(c, 0, c.Size) }

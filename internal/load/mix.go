@@ -28,7 +28,6 @@ func ParseMix(text string) (m Mix, err error) {
 	return m, nil
 }
 
-// maxWeight is the highest weight.
 const maxWeight = 1_000_000
 
 // Only returns a mix of one kind.
@@ -37,7 +36,6 @@ func Only(k Kind) (m Mix) {
 	return m
 }
 
-// kind returns the kind of operation n.
 func (m Mix) kind(n int64) Kind { return Kind(weighted(m[:], mix(n, saltKind))) }
 
 // weighted returns a weight's index, chosen by a random number in proportion to the weights.
@@ -83,7 +81,6 @@ func (s *Sizes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// size returns the size of blob i.
 func (s *Sizes) size(i int64) int64 {
 	switch len(s.bytes) {
 	case 0:

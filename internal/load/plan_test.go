@@ -74,7 +74,6 @@ func TestClosedLoop(t *testing.T) {
 	}
 }
 
-// openPlan is 1,000 operations a second for a second.
 func openPlan() Plan { return Plan{Rate: 1000, Duration: time.Second, sleep: time.Sleep} }
 
 func TestOpenLoopKeepsTheRate(t *testing.T) {

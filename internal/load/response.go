@@ -137,7 +137,6 @@ func unexpectedEnd(err error) error {
 	return err
 }
 
-// bodyReader returns a reader for a body.
 func bodyReader(r *bufio.Reader, h head) io.Reader {
 	switch h.length {
 	case untilClose:

@@ -107,7 +107,6 @@ func (w *Workload) Prepare(ctx context.Context, progress func(done int64)) error
 
 func (w *Workload) name(i int64) string { return w.prefix + strconv.FormatInt(i, 10) }
 
-// content returns the content of blob i.
 func (w *Workload) content(i int64) Content { return Content{Size: w.options.Sizes.size(i), Seed: i} }
 
 // storing notes that blob i may exist from now on.

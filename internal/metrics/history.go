@@ -141,7 +141,6 @@ func valueOf(counter prometheus.Counter) int64 {
 	return int64(one.GetCounter().GetValue())
 }
 
-// collected returns a vector's metrics.
 func collected(from prometheus.Collector) []*dto.Metric {
 	metrics := make(chan prometheus.Metric)
 	go func() {
@@ -168,7 +167,6 @@ func labelOf(one *dto.Metric, name string) string {
 	return ""
 }
 
-// since returns the Interval since earlier counters.
 func (s counters) since(before counters) Interval {
 	i := Interval{
 		End:          s.at,

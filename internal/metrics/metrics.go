@@ -139,7 +139,6 @@ func (s *Set) histograms(m Metric, of func(value string) *histogram.Histogram) {
 	}})
 }
 
-// collect passes the values to out.
 func (m Metric) collect(out chan<- prometheus.Metric, desc *prometheus.Desc, read func(value string) float64) {
 	m.each(func(value string, labels ...string) {
 		if v := read(value); !math.IsNaN(v) {

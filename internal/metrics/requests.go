@@ -94,7 +94,6 @@ func (r *Requests) Refused(code string) {
 	}
 }
 
-// of returns a result's metrics.
 func (r *Requests) of(key result) *resultMetrics {
 	if found := (*r.results.Load())[key]; found != nil {
 		return found

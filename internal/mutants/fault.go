@@ -18,7 +18,6 @@ type fault struct {
 	survives string   // why no test can detect it; empty: one must
 }
 
-// readFaults reads the list.
 func readFaults(root string) ([]fault, error) {
 	text, err := os.ReadFile(filepath.Join(root, "internal", "mutants", "faults.txt"))
 	if err != nil {

@@ -122,7 +122,6 @@ func (p *fingerprints) readFile(name string) error {
 	return nil
 }
 
-// of returns the fault's fingerprint.
 func (p *fingerprints) of(f fault) (string, error) {
 	tests, product := map[string]bool{}, map[string]bool{}
 	builds := false

@@ -24,7 +24,6 @@ import (
 	"sluice/internal/testenv"
 )
 
-// options are the flags.
 type options struct {
 	rounds int
 	time   time.Duration
@@ -291,12 +290,10 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// joinCleanup joins a function's error and its cleanup's.
 func joinCleanup(err, cleanup error) error { return errors.Join(err, cleanup) }
 
 var readyLine = regexp.MustCompile(`listening on (https?://\S+)`)
 
-// sluiceServer is a running server.
 type sluiceServer struct {
 	*process
 

@@ -18,7 +18,6 @@ import (
 	"sluice/internal/load"
 )
 
-// wrkLoad is a load by wrk.
 type wrkLoad struct {
 	connections int
 	url         string

@@ -41,7 +41,6 @@ const (
 // serverHeap is a server's least Go heap, below which Go collects nothing.
 const serverHeap = 64 << 20
 
-// listedName returns a name that the tables have.
 func listedName(i int) string { return fmt.Sprintf("names/%07d", i) }
 
 // scanPage reads a page's columns, in index order.

@@ -125,7 +125,6 @@ func (e *environment) startPostgres(ctx context.Context) (*testenv.PostgresServe
 
 var pgbenchRate = regexp.MustCompile(`(?m)^tps = ([0-9.]+) `)
 
-// pgbench returns a load by pgbench with a script.
 func (e *environment) pgbench(s *testenv.PostgresServer, name, script string) side {
 	return side{"pgbench, " + name, func(ctx context.Context, d time.Duration) (m measurement, err error) {
 		command := exec.CommandContext(ctx, filepath.Join(e.programs["postgres"], "pgbench"), "--no-vacuum", "--host", filepath.Dir(s.Socket()), "--username", "sluice",

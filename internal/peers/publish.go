@@ -117,7 +117,6 @@ const (
 	plotBottom = 16
 )
 
-// svg returns a group's plot.
 func (g *group) svg() string {
 	if g.plot != nil {
 		return g.plot(g)

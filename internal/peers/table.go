@@ -238,7 +238,6 @@ func (g *group) text() string {
 	return b.String()
 }
 
-// firstLine returns an error's first line.
 func firstLine(err error) string {
 	first, _, _ := strings.Cut(err.Error(), "\n")
 	return first

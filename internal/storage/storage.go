@@ -494,7 +494,6 @@ func (s *Stores) openDir(path string, open func(string) (*datadir.Dir, error)) (
 	return dir, nil
 }
 
-// openBytes opens the byte store.
 func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, opt Options) error {
 	if !l.Remote() {
 		if err := dir.LockBytes(); err != nil {
@@ -537,7 +536,6 @@ func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, op
 	return nil
 }
 
-// openMeta opens the metadata store.
 func (s *Stores) openMeta(ctx context.Context, l Location, dir *datadir.Dir, opt sqlstore.Options) error {
 	if l.Shared() {
 		sql, err := sqlstore.OpenPostgres(ctx, l.Meta, opt)

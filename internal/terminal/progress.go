@@ -165,7 +165,6 @@ func (t *Transfer) show() {
 	}
 }
 
-// add adds a line to the terminal.
 func (p *Progress) add(priority int, line func(width int) string, options ...mpb.BarOption) *mpb.Bar {
 	text := decor.Any(func(s decor.Statistics) string {
 		width := s.AvailableWidth

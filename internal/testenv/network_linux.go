@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// ip runs ip(8).
 func ip(args ...string) error {
 	path, err := exec.LookPath("ip")
 	if err != nil {

@@ -26,7 +26,6 @@ func aliasSet(p *probe) {
 	p.aliases(metastore.Alias{Name: "a", Account: "y"}, long, metastore.Alias{Name: "c", Account: "x"})
 }
 
-// aliases compares all aliases.
 func (p *probe) aliases(want ...metastore.Alias) {
 	got, err := p.Store.ListAliases(p.Ctx)
 	p.OK(err, "list")

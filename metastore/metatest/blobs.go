@@ -376,7 +376,6 @@ func blobExpiredCommit(p *probe) {
 	dbtest.Value(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Expires: p.Clock.Now().Add(time.Microsecond)}, nil, nil))
 }
 
-// names lists the names in an account.
 func (p *probe) names(account string) []string {
 	page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: account, Limit: 100_000}))
 	var names []string

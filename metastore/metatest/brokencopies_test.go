@@ -133,7 +133,6 @@ func (s copiesObjects) CopyBlob(ctx context.Context, c metastore.Copy) (metastor
 	return s.CommitBlob(ctx, b, extents, c.Precondition)
 }
 
-// copiesExpired copies a source that has expired.
 type copiesExpired struct{ dbtest.Correct }
 
 func (s copiesExpired) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.Blob, error) {

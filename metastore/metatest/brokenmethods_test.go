@@ -300,7 +300,6 @@ func (s skipsAccounts) ListAccounts(ctx context.Context, after string, limit int
 	return page[:min(limit, len(page))], err
 }
 
-// listsAll returns all accounts.
 type listsAll struct{ dbtest.Correct }
 
 func (s listsAll) ListAccounts(ctx context.Context, after string, _ int) ([]metastore.Account, error) {
@@ -391,7 +390,6 @@ func (s *keepsExpired) DeleteBlob(ctx context.Context, account, name string, pre
 	return s.Correct.DeleteBlob(ctx, account, name, precondition)
 }
 
-// opensWithoutExtent returns no extent.
 type opensWithoutExtent struct{ dbtest.Correct }
 
 func (s opensWithoutExtent) OpenBlob(ctx context.Context, account, name string) (metastore.Blob, []metastore.Extent, error) {

@@ -27,12 +27,10 @@ var copyChecks = []dbtest.Check{
 	check("copies/accounts", copyAccounts),
 }
 
-// blobName returns a blob's account and name.
 func blobName(b metastore.Blob) metastore.BlobName {
 	return metastore.BlobName{Account: b.Account, Name: b.Name}
 }
 
-// named returns a name in account a.
 func named(name string) metastore.BlobName { return metastore.BlobName{Account: "a", Name: name} }
 
 // put commits a blob of these extents.

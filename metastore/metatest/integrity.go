@@ -33,7 +33,6 @@ func (p *probe) commit(name string, extents ...metastore.Extent) metastore.Conte
 	return dbtest.Value(p.Store.CommitBlob(p.Ctx, b, extents, nil)).Content
 }
 
-// damageOf returns damage for an extent.
 func damageOf(content metastore.ContentID, e metastore.Extent, bad uint64) metastore.Damage {
 	return metastore.Damage{
 		ExtentID: metastore.ExtentID{Content: content, Position: metastore.Position{Part: e.Part, Offset: e.Offset}},

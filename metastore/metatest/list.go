@@ -68,7 +68,6 @@ func modelPage(names []string, q metastore.ListQuery) listed {
 	return page
 }
 
-// page reads one page.
 func (p *probe) page(q metastore.ListQuery) listed {
 	got, err := p.Store.ListBlobs(p.Ctx, q)
 	p.OK(err, "list %+v", q)

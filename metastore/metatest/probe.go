@@ -22,14 +22,12 @@ func (p *probe) extents(part int, size int64) []metastore.Extent {
 	return list
 }
 
-// allExtents returns a content's extents.
 func (p *probe) allExtents(id metastore.ContentID) []metastore.Extent {
 	list, err := p.Store.Extents(p.Ctx, id, metastore.Position{}, 1_000_000)
 	p.OK(err, "extents of %v", id)
 	return list
 }
 
-// isGarbage reports whether a content is garbage.
 func (p *probe) isGarbage(id metastore.ContentID) bool {
 	for _, g := range p.Garbage() {
 		if g == id {

@@ -42,7 +42,6 @@ func (p *probe) putFor(owner, name string, size int64) metastore.Blob {
 	return b
 }
 
-// beginFor begins an upload for an owner.
 func (p *probe) beginFor(owner, id, name string) metastore.Upload {
 	u, err := p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: "a", Name: name, Content: p.Content(), PartSize: 100, Owner: owner})
 	p.OK(err, "begin of %q for %q", id, owner)

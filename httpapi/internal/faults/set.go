@@ -23,7 +23,6 @@ type Set struct {
 	headers counter // for requests that state a share themselves
 }
 
-// counted is a rule with its counts.
 type counted struct {
 	rule Rule
 	counter

@@ -33,7 +33,6 @@ const Room = headerSize + maxName
 
 var magic = [4]byte{'S', 'L', 'J', 1}
 
-// kind is a record's kind.
 type kind byte
 
 const (

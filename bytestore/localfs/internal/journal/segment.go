@@ -28,7 +28,6 @@ type Damage struct {
 	Behind int    // whole records behind it
 }
 
-// segmentReader reads a segment.
 type segmentReader struct {
 	path string
 	f    vfs.File
