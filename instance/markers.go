@@ -117,12 +117,30 @@ func wrongID(ctx context.Context, e *storage.Endpoint) (string, error) {
 	switch {
 	case errors.Is(err, bytestore.ErrTruncated):
 		return fmt.Sprintf("the object %s is cut; it should have the id of the instance %s", history.InstanceObject, id), nil
-	case err != nil || have == id:
+	case err != nil:
 		return "", err
+	case have == id:
+		return bytesBehindID(ctx, e.Bytes.Open, id)
 	case have == "":
 		return fmt.Sprintf("the bytes lack the object %s, by which they belong to the instance %s", history.InstanceObject, id), nil
 	}
 	return fmt.Sprintf("by the object %s the bytes belong to the instance %q, and the metadata belong to %s", history.InstanceObject, have, id), nil
+}
+
+// bytesBehindID returns that the object with the bytes' id has more than the id, or "".
+func bytesBehindID(ctx context.Context, open bytestore.OpenFunc, id string) (string, error) {
+	r, err := open(ctx, history.InstanceObject, int64(len(id)), 1)
+	if err == nil {
+		_, err = bytestore.ReadFull(r, make([]byte, 1))
+		err = errors.Join(err, r.Close())
+	}
+	switch {
+	case errors.Is(err, bytestore.ErrTruncated):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return fmt.Sprintf("the object %s has bytes behind the id of the instance %s", history.InstanceObject, id), nil
 }
 
 // writeID makes the bytes the instance's, which its objects must prove. If it is interrupted, the

@@ -41,5 +41,6 @@ func (l *Lock) Current() bool {
 	return err == nil && os.SameFile(locked, named)
 }
 
-// Close releases the lock. It does not remove the file.
-func (l *Lock) Close() error { return l.file.Close() }
+// Close releases the lock. It does not remove the file. A process that was started meanwhile has
+// the file until it executes its program, so closing it would not be enough.
+func (l *Lock) Close() error { return errors.Join(unlock(l.file), l.file.Close()) }

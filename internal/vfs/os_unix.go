@@ -101,3 +101,11 @@ func lockExclusive(f *os.File) error {
 	}
 	return nil
 }
+
+// unlock releases lockExclusive's lock, whatever other descriptors of f there are.
+func unlock(f *os.File) error {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_UN); err != nil {
+		return &os.PathError{Op: "flock", Path: f.Name(), Err: err}
+	}
+	return nil
+}

@@ -119,5 +119,8 @@ func lockExclusive(f *os.File) error {
 	return nil
 }
 
+// unlock leaves it to closing, which is enough here: no process inherits the handle.
+func unlock(*os.File) error { return nil }
+
 // NetworkFS returns "": it does not look at drives.
 func NetworkFS(string) (string, error) { return "", nil }
