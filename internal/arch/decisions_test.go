@@ -10,7 +10,7 @@ import (
 var (
 	tableRow = regexp.MustCompile(`(?m)^\|.*\n`)
 	// longDecisions are to be merged.
-	longDecisions = regexp.MustCompile(`^00(12|15|18|33|34|35|36)-`)
+	longDecisions = regexp.MustCompile(`^00(18|36)-`)
 )
 
 // TestDecisionsAreShort checks that a decision has at most 400 words, without tables.
