@@ -145,7 +145,7 @@ type fileUpload struct {
 	c             *Client
 	account, name string
 	size          int64     // when the transfer began
-	modified      time.Time // also
+	modified      time.Time // the same
 	etag          string    // if it is a blob
 	options       *PutOptions
 	progress      *progress

@@ -53,7 +53,7 @@ func TestUploadAgain(t *testing.T) {
 	testenv.Equal(t, testenv.Must(s.Head(t.Context(), "team", "dir/a.txt"))(t).ContentType, "text/plain; charset=utf-8", "the content type")
 }
 
-// TestNamesThatNoBlobHas: a dry run refuses what the real run refuses, and both ask nobody.
+// TestNamesThatNoBlobHas: a dry run refuses the names that a real run refuses, and both ask nobody.
 func TestNamesThatNoBlobHas(t *testing.T) {
 	s := newService(t)
 	dir := newFiles(t, map[string]string{"a": "a", "line\nbreak": "b", "\xff": "c"})

@@ -36,7 +36,7 @@ func TestBusyPortLeavesNoFolder(t *testing.T) {
 	}
 }
 
-// TestSecondServer checks that a server reports that another one holds its folder, and that the
+// TestSecondServer checks that a server reports that another server holds its folder, and that the
 // folder can be served again once that one was killed.
 func TestSecondServer(t *testing.T) {
 	t.Parallel()
