@@ -27,7 +27,7 @@ import (
 
 func listsGroup() *group {
 	return &group{name: "lists", title: "Lists", prepare: prepareLists, notes: []string{
-		"We measured a page of 1,000 of 1,000,000 names, after a random one: a call of the metadata store, and an index scan that reads the same rows by the engine's driver, both in the benchmark's process, without HTTP. The processor time excludes PostgreSQL's.",
+		"We measured a page of 1,000 of 1,000,000 names, after a random one: a call of the metadata store, and an index scan that reads the same rows by the engine's driver, both in the benchmark's process, without HTTP.",
 	}}
 }
 

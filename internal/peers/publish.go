@@ -35,19 +35,19 @@ func section(about string, o options, measured []*group) string {
 			wrap(&b, note)
 			b.WriteString("\n")
 		}
-		b.WriteString("| | sluice | peer | ratio | target | processor us: sluice, peer |\n|---|---|---|---|---|---|\n")
+		b.WriteString("| | sluice | peer | ratio | target |\n|---|---|---|---|---|\n")
 		for _, l := range g.lines() {
 			r := l.result
 			if r.err != nil {
-				fmt.Fprintf(&b, "| %s | | %s | not measured: %s | %s | |\n", l.row.name, l.peer.name, strings.ReplaceAll(firstLine(r.err), "|", "/"), l.target())
+				fmt.Fprintf(&b, "| %s | | %s | not measured: %s | %s |\n", l.row.name, l.peer.name, strings.ReplaceAll(firstLine(r.err), "|", "/"), l.target())
 				continue
 			}
 			target := l.target()
 			if l.met() == "no" {
 				target += ", missed"
 			}
-			fmt.Fprintf(&b, "| %s | %s %s | %s: %s | %.2f (%.2f-%.2f) | %s | %s, %s |\n", l.row.name, number(r.sluice.value), l.row.unit, l.peer.name, number(r.peer.value),
-				r.ratio, r.spread[0], r.spread[1], target, cpuText(r.sluice.cpu), cpuText(r.peer.cpu))
+			fmt.Fprintf(&b, "| %s | %s %s | %s: %s | %.2f (%.2f-%.2f) | %s |\n", l.row.name, number(r.sluice.value), l.row.unit, l.peer.name, number(r.peer.value),
+				r.ratio, r.spread[0], r.spread[1], target)
 		}
 		fmt.Fprintf(&b, "\n![%s](%s/%s.svg)\n", g.title, plotFolder, g.name)
 	}

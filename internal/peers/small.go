@@ -32,7 +32,7 @@ const counterTarget = 0.55
 func smallGroup() *group {
 	return &group{name: "small", title: "Small requests", prepare: prepareSmall, notes: []string{
 		"The bare handler is Go's http.Server, which sends sluice's response from memory. sluice has a --blob-cache that holds the 100,000 blobs; with the default size most of these reads need a query.",
-		"A `use` takes a chunkset off a session, durably. Redis decrements a counter that it syncs to its append-only file (appendfsync always); webdis does so by HTTP, and its processor time includes Redis's.",
+		"A `use` takes a chunkset off a session, durably. Redis decrements a counter that it syncs to its append-only file (appendfsync always); webdis does so by HTTP.",
 	}}
 }
 
