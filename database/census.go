@@ -2,7 +2,7 @@ package database
 
 import "math"
 
-// Census is what a store holds.
+// Census counts the things that a store holds.
 type Census struct {
 	Sessions SessionCensus
 	Channels ChannelCensus

@@ -23,12 +23,12 @@ type Clock interface {
 	// seen to jump, or after the store was opened at a time that does not follow the one that
 	// Maintenance.KeepTime has recorded last. The hour begins again if the time jumps again, goes
 	// on if the store is opened again in it, and ends at once if the clock is set right. The error
-	// says what an operator can do, and wraps ErrLongStop if nothing need be wrong. Otherwise
-	// DeletionErr returns nil.
+	// advises the operator, and wraps ErrLongStop if nothing need be wrong. Otherwise DeletionErr
+	// returns nil.
 	//
-	// While the time is in doubt nothing is forgotten: what is retained for a time, such as the
-	// outcomes of requests with an idempotency key, is found whatever its age. All other operations
-	// continue. On an embedded engine they use the time from before a jump until the doubt ends,
-	// and the machine's if the store was opened in doubt.
+	// While the time is in doubt nothing is forgotten: rows that are retained for a time, such as
+	// the outcomes of requests with an idempotency key, are found whatever their age. All other
+	// operations continue. On an embedded engine they use the time from before a jump until the
+	// doubt ends, and the machine's if the store was opened in doubt.
 	DeletionErr() error
 }

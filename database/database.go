@@ -1,14 +1,14 @@
-// Package database states what every contract of an instance's database promises: transactions,
-// waiting, time and errors. The contracts are
+// Package database states the common promises of all contracts of an instance's database:
+// transactions, waiting, time and errors. The contracts are
 //
 //   - metastore: the blobs' metadata;
 //   - ledger: money;
 //   - access/keys: API keys;
-//   - this package: what belongs to the database and its nodes, whatever they store.
+//   - this package: the database itself and its nodes, whatever they store.
 //
 // Package whole joins the contracts to one interface, and package sqlstore implements it on one
-// engine. Package dbtest has the conformance suite for this package's interfaces, and what it
-// shares with the other contracts' suites.
+// engine. Package dbtest has the conformance suite for this package's interfaces, and the helpers
+// that it shares with the other contracts' suites.
 //
 // # Transactions
 //
@@ -31,8 +31,8 @@
 // If ctx ends before a call has begun to take effect, the call returns ctx's error. Later the call
 // is completed regardless of ctx.
 //
-// A call waits for its engine for what is left of its context's patience (see WithPatience), or, if
-// the context has none, for Patience. A call that has waited for others for that long returns
+// A call waits for its engine for the rest of its context's patience (see WithPatience), or, if the
+// context has none, for Patience. A call that has waited for other calls for that long returns
 // ErrBusy without effect. If the response to its commit does not arrive in that time, it returns
 // ErrUnknownOutcome. A read that serves no request may take longer.
 //
@@ -46,19 +46,19 @@ import "errors"
 
 // Errors that every method may return. They are wrapped; compare them with errors.Is.
 var (
-	// ErrNotFound means that what the call names, such as a blob, a session, a key or a
-	// property, does not exist, or no longer.
+	// ErrNotFound means that the blob, session, key, property or other thing that the call names
+	// does not exist, or no longer.
 	ErrNotFound = errors.New("database: not found")
 	// ErrExpired means that the blob or session exists but has expired.
 	ErrExpired = errors.New("database: expired")
-	// ErrExists means that what was to be created exists already.
+	// ErrExists means that the thing to be created exists already.
 	ErrExists = errors.New("database: exists")
 	// ErrNoSpace means that the engine's disk is full. Nothing was stored.
 	ErrNoSpace = errors.New("database: no space left")
 	// ErrUnavailable means that the engine cannot be reached. The call had no effect.
 	ErrUnavailable = errors.New("database: unavailable")
-	// ErrBusy means that the call has waited for others for longer than its patience, or
-	// would have had to. It had no effect.
+	// ErrBusy means that the call has waited for other calls for longer than its patience, or would
+	// have had to. It had no effect.
 	ErrBusy = errors.New("database: waited too long for it")
 	// ErrUnknownOutcome means that the engine did not report whether the transaction was
 	// committed. The caller must query the state, or repeat the call if that is safe.

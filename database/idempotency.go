@@ -8,7 +8,7 @@ import (
 // Idempotency identifies a request. If the request succeeds, the transaction that has the effect
 // records it for IdempotencyRetention. A call with the same Scope, Key and Hash then returns the
 // recorded outcome and has no effect; a call with another Hash returns ErrIdempotencyReuse. Among
-// concurrent calls one has the effect, and the others return its outcome.
+// concurrent calls one has the effect, and the rest return its outcome.
 type Idempotency struct {
 	Scope string   // the operation, its resource and the caller
 	Key   string   // as the client sent it

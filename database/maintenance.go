@@ -28,7 +28,7 @@ type Maintenance interface {
 	// every minute, and when it ends.
 	KeepTime(ctx context.Context) error
 
-	// Census counts what is stored. It reads the tables a page at a time: if a row is written,
+	// Census counts stored things. It reads the tables a page at a time: if a row is written,
 	// changed or deleted during the call, Census counts its state before or after that. Its cost
 	// grows with the number of sessions, channels and extents.
 	Census(ctx context.Context) (Census, error)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// ErrSetBack means that the database, or the bytes, lack what they have acknowledged: they were
-// restored from an older state, or replaced by a server that did not have everything. Nothing is
-// changed until an operator has begun a new generation.
+// ErrSetBack means that the database, or the bytes, lack changes that they have acknowledged: they
+// were restored from an older state, or replaced by a server that did not have everything. Nothing
+// is changed until an operator has begun a new generation.
 var ErrSetBack = errors.New("the instance was set back: it lacks changes that it has acknowledged")
 
 // ErrLost means that there is no session, upload or channel with an id that was made in an earlier
@@ -54,15 +54,17 @@ const MarksRetained = 1000
 const MaxSetbackLines = 100
 
 // KeptObjects are the objects that were made before a time, until another time: when the instance
-// was set back, the database may have lost what referred to them. It is zero if none are kept.
+// was set back, the database may have lost the rows that referred to them. It is zero if none are
+// kept.
 type KeptObjects struct{ MadeBefore, Until time.Time }
 
-// PastState is what a database knows of its past.
+// PastState is a database's record of its past.
 type PastState struct {
 	// Generation is 1 in a new database, and greater after each recovery.
 	Generation int64
-	// SetBack says, a line for each node that has seen it, how it was seen that the instance was
-	// set back. It is empty if it was not. The next generation begins with an empty one.
+	// SetBack describes, in a line for each node that has seen it, how it was seen that the
+	// instance was set back. It is empty if it was not. The next generation begins with an empty
+	// one.
 	SetBack string
 	// Kept are the objects that are kept though nothing refers to them.
 	Kept KeptObjects
@@ -71,7 +73,7 @@ type PastState struct {
 	Newest, Outside Mark
 }
 
-// Past stores what shows that a database was set back.
+// Past stores the records that show that a database was set back.
 type Past interface {
 	// Past returns the state.
 	Past(ctx context.Context) (PastState, error)
@@ -106,7 +108,7 @@ type Past interface {
 	// Otherwise, and for an embedded engine, it returns nil.
 	LostCommits() error
 
-	// ForgetCommits makes LostCommits return nil for what was acknowledged until now. It is called
-	// when another generation has begun.
+	// ForgetCommits makes LostCommits return nil for commits that were acknowledged until now. It
+	// is called when another generation has begun.
 	ForgetCommits()
 }

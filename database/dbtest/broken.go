@@ -15,7 +15,7 @@ import (
 // database with other rules, or with another method.
 type Mutant struct {
 	Name string
-	// Schema are statements that break what the database stores, such as CREATE TRIGGER.
+	// Schema are statements that break the database's rows, such as CREATE TRIGGER.
 	Schema string
 	// BeforePurge and AfterPurge are statements that run around each purge.
 	BeforePurge, AfterPurge string

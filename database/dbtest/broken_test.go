@@ -49,7 +49,7 @@ func TestBrokenDatabasesAreCaught(t *testing.T) {
 	})
 }
 
-// losesNoSession does not say that a session was lost.
+// losesNoSession does not report that a session was lost.
 type losesNoSession struct{ dbtest.Correct }
 
 func (s losesNoSession) Session(ctx context.Context, id string) (ledger.Session, error) {

@@ -1,6 +1,6 @@
-// Package dbtest has what a database's conformance suites share, and the suite of what belongs to
-// the database itself: its past, properties, leases, nodes, its clock, patience, cancelled calls,
-// and the census.
+// Package dbtest has the helpers that a database's conformance suites share, and the suite of the
+// database itself: its past, properties, leases, nodes, its clock, patience, cancelled calls, and
+// the census.
 //
 // Each contract has a suite: package metatest for blobs, ledgertest for money, keystest for API
 // keys. They import dbtest, and never each other. An implementation passes the checks of all of
@@ -12,16 +12,16 @@
 // A check calls the methods of its suite's contract. These checks call more than one contract:
 //
 //   - usage/channels and channels/racing: a group's usage counts the channels that it opened.
-//   - usage/retained: what idempotency remembers counts to the request's owner.
+//   - usage/retained: a recorded request counts to its owner.
 //   - model/history: sessions and their recorded requests between blobs and uploads, with one
 //     usage.
 //   - purge/batches: blobs, uploads, sessions and recorded requests share a purge's limit.
-//   - census/states, census/pages and properties/empty: what the whole database holds.
+//   - census/states, census/pages and properties/empty: the whole database.
 //   - clock/one-time and patience/over: a blob and a session are the examples.
 //   - blobs/cancelled: every kind of call with a context that has ended.
 //
 // The first three are in the files channels.go of ledgertest and usagemoney.go, model.go and
-// modelusage.go of metatest, the others in dbtest.
+// modelusage.go of metatest, the rest in dbtest.
 package dbtest
 
 import (
@@ -32,7 +32,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// Checks returns the checks of what belongs to the database itself.
+// Checks returns the checks of the database itself.
 func Checks() []Check {
 	return slices.Concat(
 		pastChecks, propertyChecks, leaseChecks, nodeChecks, clockChecks(), patienceChecks(), censusChecks,

@@ -50,7 +50,7 @@ func (h *Harness) Open() (whole.Database, error) {
 	return s, nil
 }
 
-// Close closes all open handles, so that a later Open sees only what was stored durably.
+// Close closes all open handles, so that a later Open sees only durable rows.
 func (h *Harness) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,10 +14,10 @@ var nodeChecks = []Check{
 	NewCheck("nodes/racing", nodeRacing),
 }
 
-// errDisagree is what a node returns that does not accept the settings of others.
+// errDisagree is the error of a node that does not accept another node's settings.
 var errDisagree = errors.New("other settings")
 
-// joins lets a node join, and ends the check unless it gets these settings of others.
+// joins lets a node join, and ends the check unless it gets these settings from other nodes.
 func (p *Probe) joins(s whole.Database, node, settings string, ttl time.Duration, want ...string) {
 	var seen []string
 	err := s.Join(p.Ctx, node, settings, ttl, func(others []string) error {
@@ -25,7 +25,7 @@ func (p *Probe) joins(s whole.Database, node, settings string, ttl time.Duration
 		return nil
 	})
 	p.OK(err, "join of %s", node)
-	p.Must(slices.Equal(seen, want), "%s sees the settings %q of others, want %q", node, seen, want)
+	p.Must(slices.Equal(seen, want), "%s sees the other nodes' settings %q, want %q", node, seen, want)
 }
 
 func nodeLife(p *Probe) {
@@ -33,7 +33,7 @@ func nodeLife(p *Probe) {
 	p.joins(p.Store, "a", "1", time.Minute)
 	p.joins(other, "b", "2\x00", time.Minute, "1")
 	p.advanceEngine(30 * time.Second)
-	p.joins(other, "b", "3", time.Minute, "1") // renewed, with others
+	p.joins(other, "b", "3", time.Minute, "1") // renewed, with another node
 	p.Is(p.Store.Join(p.Ctx, "c", "4", time.Minute, func([]string) error { return errDisagree }), errDisagree, "join of a node that disagrees")
 	p.Is(p.Store.Join(p.Ctx, "b", "4", time.Hour, func([]string) error { return errDisagree }), errDisagree, "renewal of a node that disagrees")
 	p.joins(p.Store, "a", "1", 30*time.Second, "3")
@@ -50,7 +50,7 @@ func nodeLife(p *Probe) {
 	p.joins(p.Store, "f", "6", time.Minute, "5") // b has expired
 }
 
-// nodeRacing has nodes that disagree with all others join concurrently: one must succeed.
+// nodeRacing has nodes that disagree with all other nodes join concurrently: one must succeed.
 func nodeRacing(p *Probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	for round := range 5 {

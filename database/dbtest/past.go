@@ -99,7 +99,7 @@ func pastSetback(p *Probe) {
 	p.Is(p.Store.BeginGeneration(p.Ctx, 3, 3, kept), database.ErrNotFound, "the same generation again")
 }
 
-// pastLost checks what is said of ids that are not in the database.
+// pastLost checks how lookups report ids that are not in the database.
 func pastLost(p *Probe) {
 	lost := map[string]func(id string) error{
 		"session": func(id string) error { return Error(p.Store.Session(p.Ctx, id)) },
@@ -110,16 +110,16 @@ func pastLost(p *Probe) {
 		"abort":   func(id string) error { return Error(p.Store.AbortUpload(p.Ctx, id)) },
 	}
 	first, later := database.NewID(1), database.NewID(2)
-	for what, look := range lost {
+	for name, look := range lost {
 		err := look(first)
-		p.Is(err, database.ErrNotFound, "%s in the first generation", what)
-		p.Must(!errors.Is(err, database.ErrLost), "%s in the first generation: %v", what, err)
+		p.Is(err, database.ErrNotFound, "%s in the first generation", name)
+		p.Must(!errors.Is(err, database.ErrLost), "%s in the first generation: %v", name, err)
 	}
 	p.OK(p.Store.BeginGeneration(p.Ctx, 1, 2, database.KeptObjects{}), "a generation")
-	for what, look := range lost {
+	for name, look := range lost {
 		err := look(later)
-		p.Is(err, database.ErrNotFound, "%s in the second generation", what)
-		p.Must(!errors.Is(err, database.ErrLost), "%s in the second generation: %v", what, err)
-		p.Is(look(first), database.ErrLost, "%s of the first generation", what)
+		p.Is(err, database.ErrNotFound, "%s in the second generation", name)
+		p.Must(!errors.Is(err, database.ErrLost), "%s in the second generation: %v", name, err)
+		p.Is(look(first), database.ErrLost, "%s of the first generation", name)
 	}
 }

@@ -97,8 +97,8 @@ func Error[T any](_ T, err error) error { return err }
 // ErrAny stands for any error, where the contract does not name one.
 var ErrAny = errors.New("any error")
 
-// Matches reports whether err is equivalent to want. If want is of a type of its own, such
-// as an error with amounts, err must wrap an equal one, and what want wraps.
+// Matches reports whether err is equivalent to want. If want is of a type of its own, such as an
+// error with amounts, err must wrap an equal one, and the errors that want wraps.
 func Matches(err, want error) bool {
 	switch {
 	case want == nil || errors.Is(want, ErrAny):
@@ -111,7 +111,7 @@ func Matches(err, want error) bool {
 		errors.Is(err, errors.Unwrap(want))
 }
 
-// Won ends the check unless n of the errors are nil and the others match want.
+// Won ends the check unless n of the errors are nil and the rest match want.
 func (p *Probe) Won(errs []error, n int, want error) {
 	won := 0
 	for _, err := range errs {
@@ -134,10 +134,10 @@ func Same(a, b any) bool {
 }
 
 // Agree ends the check unless a call's result is the model's.
-func (p *Probe) Agree(what string, got, want any, err, wantErr error) {
-	p.Must(Matches(err, wantErr), "%s: got error %v, want %v", what, err, wantErr)
+func (p *Probe) Agree(call string, got, want any, err, wantErr error) {
+	p.Must(Matches(err, wantErr), "%s: got error %v, want %v", call, err, wantErr)
 	if wantErr == nil {
-		p.Equal(got, want, "%s", what)
+		p.Equal(got, want, "%s", call)
 	}
 }
 

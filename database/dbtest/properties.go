@@ -85,9 +85,9 @@ func propertyRacingReplaces(p *Probe) {
 }
 
 func propertyEmpty(p *Probe) {
-	isEmpty := func(want bool, what string) {
+	isEmpty := func(want bool, with string) {
 		got := Value(p.Store.Empty(p.Ctx))
-		p.Must(got == want, "empty is %v with %s", got, what)
+		p.Must(got == want, "empty is %v with %s", got, with)
 	}
 	isEmpty(true, "nothing")
 	p.OK(p.Store.SetProperty(p.Ctx, "property", "value"), "set")

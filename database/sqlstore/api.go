@@ -5,7 +5,7 @@ import (
 	"sluice/database/sqlstore/internal/meta"
 )
 
-// SchemaChange says what opening a database may do to its schema.
+// SchemaChange is the change that opening a database may make to its schema.
 type SchemaChange = engine.SchemaChange
 
 const (

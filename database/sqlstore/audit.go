@@ -28,15 +28,14 @@ const auditPage = 500
 //     has exactly the chunksets that were sold to it, and a granted one at least those,
 //     until its retention ends;
 //   - no sale, settlement or booking belongs to a channel that does not exist;
-//   - what is counted for each account is the number and the size of its blobs;
-//   - what is counted for each shared content is how many blobs have it, and no other
-//     content has two blobs;
+//   - each account's counts are the number and the size of its blobs;
+//   - each shared content's count is how many blobs have it, and no other content has two blobs;
 //   - the parts of each uneven content follow each other, and have the bytes of its extents and of
 //     its blobs; and no other content has such parts;
 //   - the extents of each content that is not garbage follow each other, and have the bytes of its
 //     blobs, or of the parts of its open upload, which add up; each content has a blob, an open
 //     upload or is garbage, and each body an extent;
-//   - what is counted for each owner is what is stored and retained for it.
+//   - each owner's usage is the sum of the things that are stored and retained for it.
 func (s *Store) Audit(ctx context.Context) ([]string, error) {
 	findings, total, err := s.AuditAll(ctx)
 	if total > len(findings) {

@@ -7,9 +7,9 @@ import (
 )
 
 // CheckRows compares the rows of blobs, extents and sessions with their checksums, a page at a time
-// and beside other users, and calls each for every row. known says whether the row has a checksum,
-// which rows of earlier versions lack. damage is what is wrong, or "", and content the row's
-// content, zero for a session. An error of each ends it.
+// and beside other users, and calls each for every row. known reports whether the row has a
+// checksum, which rows of earlier versions lack. damage describes the damage, or is "", and content
+// the row's content, zero for a session. An error of each ends it.
 func (s *Store) CheckRows(ctx context.Context, each func(content metastore.ContentID, known bool, damage string) error) error {
 	if err := s.Metastore.CheckRows(ctx, each); err != nil {
 		return err

@@ -42,9 +42,9 @@ func counted(s *Store, c *costs) {
 	enginetest.Hook(s.db, enginetest.Hooks{Write: count(1), WriteLocked: count(1), Read: count(0)})
 }
 
-// BenchmarkCost reports what one call costs for each operation: its statements, its write
-// transactions (each is synced once), and the bytes written for it: by SQLite to its log and later
-// to the database, by PostgreSQL to its log.
+// BenchmarkCost reports one call's cost for each operation: its statements, its write transactions
+// (each is synced once), and the bytes written for it: by SQLite to its log and later to the
+// database, by PostgreSQL to its log.
 func BenchmarkCost(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		benchCost(b, openAt(b, databasePath(b), Options{}), func() int64 { return writtenBytes(b) })

@@ -19,8 +19,8 @@ type Table struct {
 	Key     int      `json:"key"`
 }
 
-// The tables that a dump has in addition to those that belong to an instance. They list what the
-// extents of contents that are no garbage refer to.
+// The tables that a dump has in addition to those that belong to an instance. They list the objects
+// and inline bodies that contents have which are no garbage.
 const (
 	ObjectsTable = "objects" // object, size, blocks; ordered by name
 	InlineTable  = "inline"  // content, part, off, size, blocks; for each inline extent
@@ -42,9 +42,9 @@ type Dump struct {
 // bodiesTable is the table that Dump leaves out: its rows are large, immutable and read by Bodies.
 const bodiesTable = "bodies"
 
-// Dump reads what belongs to an instance, except the bodies of inline extents, in one snapshot of
-// the database. While it runs, SQLite's log cannot be restarted and PostgreSQL's vacuum removes
-// nothing newer, so to's functions should be quick.
+// Dump reads all rows that belong to an instance, except the bodies of inline extents, in one
+// snapshot of the database. While it runs, SQLite's log cannot be restarted and PostgreSQL's vacuum
+// removes nothing newer, so to's functions should be quick.
 func (s *Store) Dump(ctx context.Context, to Dump) error {
 	return s.snapshot(ctx, func(t storeTx) error {
 		properties, err := t.properties()
@@ -69,7 +69,7 @@ func (s *Store) Dump(ctx context.Context, to Dump) error {
 	})
 }
 
-// What is read from extents for the tables that only a dump has.
+// The rows of extents that are read for the tables that only a dump has.
 var (
 	objectRows = table{name: "extents", as: ObjectsTable, key: []string{"object"}, rest: []string{"size", "blocks"}}
 	inlineRows = table{name: "extents", as: InlineTable, key: []string{"content", "part", "off"}, rest: []string{"size", "blocks"}}
@@ -146,7 +146,7 @@ func (s *Store) Bodies(ctx context.Context, from []any, limit int) (list []Body,
 }
 
 // NeedsBody reports whether a content that is no garbage has this inline extent, a row of
-// InlineTable. A part that was sent again has another one with the same key.
+// InlineTable. A part that was sent again has another extent with the same key.
 func (s *Store) NeedsBody(ctx context.Context, inline []any) (needed bool, err error) {
 	err = s.read(ctx, func(t storeTx) (err error) {
 		var one engine.Integer
@@ -203,7 +203,7 @@ func (s *Store) LoadBodies(ctx context.Context, list []Body) error {
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // loadedTable returns the table for rows of a dump. An older schema may have tables and columns
-// that this version does not know, and lack others: whether they exist is for the database to say.
+// that this version does not know, and lack some: the database decides whether they exist.
 func loadedTable(t Table) (*table, error) {
 	for _, name := range append([]string{t.Name}, t.Columns...) {
 		if !identifier.MatchString(name) || slices.Contains(notDumped, t.Name) {

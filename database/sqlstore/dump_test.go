@@ -331,7 +331,7 @@ func TestLoadCutAfterEachPage(t *testing.T) {
 	}
 }
 
-// TestObjects: Objects returns each object once, and says which are garbage.
+// TestObjects: Objects returns each object once, and reports which are garbage.
 func TestObjects(t *testing.T) {
 	for name, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		fill(t, s, 4)

@@ -43,9 +43,9 @@ func TestGuardRefusesCommits(t *testing.T) {
 			forbidden.Store(true)
 			return nil
 		})
-		for what, err := range map[string]error{"a use": useErr, "a new session": createErr, "a transaction that has run": lateErr} {
+		for name, err := range map[string]error{"a use": useErr, "a new session": createErr, "a transaction that has run": lateErr} {
 			if !errors.Is(err, errNotPermitted) || errors.Is(err, database.ErrUnknownOutcome) {
-				t.Errorf("%s: %v, want %v", what, err, errNotPermitted)
+				t.Errorf("%s: %v, want %v", name, err, errNotPermitted)
 			}
 		}
 		testenv.Equal(t, testenv.Must(s.Session(ctx, session.ID))(t).Left, 10, "after refused commits the session")

@@ -102,7 +102,7 @@ func audited(tb testing.TB, s *Store) {
 }
 
 // auditedExcept is audited for rows that lack something: findings with one of these phrases are not
-// counted. The audit must not find so much that it leaves others out.
+// counted. The audit must not find so much that it leaves findings out.
 func auditedExcept(tb testing.TB, s *Store, phrases ...string) {
 	tb.Helper()
 	found, err := s.Audit(tb.Context())

@@ -193,7 +193,7 @@ func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*k
 	})
 }
 
-// keysChanged sets a KeysVersion that there never was, also if the database was set back and keys
+// keysChanged sets a KeysVersion that there never was, even if the database was set back and keys
 // are changed in another way. Concurrent changes of keys wait for each other, which is acceptable
 // because they are rare.
 func (t storeTx) keysChanged() error {

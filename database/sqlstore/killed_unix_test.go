@@ -180,7 +180,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// acknowledged is what the children reported as done.
+// acknowledged has the calls that the children reported as done.
 type acknowledged struct {
 	names []string         // of blobs
 	uses  int64            // the session's
@@ -189,7 +189,7 @@ type acknowledged struct {
 
 // verifyCrashed checks that the acknowledged blobs exist, and that counters and amounts are at
 // least the acknowledged and at most the issued ones: every goroutine may have performed one call
-// without reporting it. It records what it finds.
+// without reporting it. It records its findings.
 func verifyCrashed(t *testing.T, path string, told *acknowledged) {
 	t.Helper()
 	s := testenv.Must(OpenSQLite(path, Options{}))(t)

@@ -58,7 +58,7 @@ func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	for range most {
 		<-running
 	}
-	// The lists that run hold their connections, and all others wait for them.
+	// The lists that run hold their connections, and all further lists wait for them.
 	for i, list := range lists {
 		testenv.Is(t, list(database.WithPatience(ctx, 100*time.Millisecond)), database.ErrBusy, "list %d while %d run", i, most)
 	}

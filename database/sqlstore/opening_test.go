@@ -64,7 +64,7 @@ func TestConformanceOpening(t *testing.T) {
 			var storing []dbtest.Check
 			for _, c := range slices.Concat(suites()...) {
 				group, _, _ := strings.Cut(c.Name, "/")
-				// What has thousands of extents is the same to the cache as what has two.
+				// A content of thousands of extents is the same to the cache as one of two.
 				large := strings.HasPrefix(c.Name, "blobs/large")
 				if !large && slices.Contains([]string{"blobs", "copies", "moves", "names", "uploads", "garbage", "purge", "extents"}, group) {
 					storing = append(storing, c)

@@ -10,7 +10,7 @@ import (
 	"sluice/ledger"
 )
 
-// TestAuditOfDebts damages what was collected over a channel: the audit finds it.
+// TestAuditOfDebts damages a channel's collected amount: the audit finds it.
 func TestAuditOfDebts(t *testing.T) {
 	for _, damage := range []string{
 		`UPDATE channels SET collected = 11`,

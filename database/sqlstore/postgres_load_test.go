@@ -173,7 +173,8 @@ func (l *faultLoad) copyAndMove(ctx context.Context, name string) error {
 	return err
 }
 
-// completeUneven fails if the parts that it did not choose are not garbage, or if the others are.
+// completeUneven fails if the parts that it did not choose are not garbage, or if the chosen ones
+// are.
 func (l *faultLoad) completeUneven(ctx context.Context, name string) error {
 	id := name + " uneven"
 	u, err := l.store.BeginUpload(ctx, metastore.Upload{ID: id, Account: "b", Name: id, Content: metastore.NewContentID(time.Now())})
@@ -210,7 +211,7 @@ func (l *faultLoad) completeUneven(ctx context.Context, name string) error {
 // reach waits until more calls are acknowledged.
 func (l *faultLoad) reach(more int64) {
 	for want := l.calls.Load() + more; l.calls.Load() < want && !l.Failed(); {
-		// The session's uses block, so the others continue.
+		// The session's uses block, so the other calls continue.
 		testenv.Check(l, testenv.Error(l.store.UseSession(l.Context(), faultSession, 1, nil)))
 		l.used.Add(1)
 	}

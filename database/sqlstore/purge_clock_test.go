@@ -14,7 +14,7 @@ import (
 	"sluice/metastore"
 )
 
-// What the documentation promises about the engines' clocks.
+// The documentation's promises about the engines' clocks.
 const (
 	jumpPause         = time.Hour   // without deletions after a clock was set
 	measurementMaxAge = time.Minute // how long a measurement of a server's clock is valid

@@ -21,7 +21,7 @@ type clocked struct {
 	run  func(d time.Duration)    // lets the time pass
 }
 
-// start starts a process, after another one if that is not nil has ended without keeping the time.
+// start starts a process. If killed is not nil, that process ends before, without keeping the time.
 func (c clocked) start(t *testing.T, killed *Store) *Store {
 	t.Helper()
 	if killed != nil {
@@ -135,8 +135,8 @@ func TestRestartAfterTheClockWasCorrected(t *testing.T) {
 	}
 }
 
-// TestRestartWhileTheTimeIsInDoubt: the clock was set while a process ran. Another one that starts
-// beside it, or after it, doubts the time as well.
+// TestRestartWhileTheTimeIsInDoubt: the clock was set while a process ran. Another process that
+// starts beside it, or after it, doubts the time as well.
 func TestRestartWhileTheTimeIsInDoubt(t *testing.T) {
 	onClocks(t, func(t *testing.T, c clocked) {
 		first := c.open()
@@ -194,8 +194,8 @@ func TestDoubtOfOneNode(t *testing.T) {
 	testenv.Is(t, started.DeletionErr(), nil, "a node that starts")
 }
 
-// TestChargeIsReturnedWhileTheTimeIsInDoubt: a killed process's charge can be returned,
-// although the time shows that it is too old, and although others were charged since.
+// TestChargeIsReturnedWhileTheTimeIsInDoubt: a killed process's charge can be returned, although
+// the time shows that it is too old, and although there were more charges since.
 func TestChargeIsReturnedWhileTheTimeIsInDoubt(t *testing.T) {
 	onClocks(t, func(t *testing.T, c clocked) {
 		s := c.open()

@@ -10,7 +10,7 @@ import (
 )
 
 // TestRetainedCostsNoStatement: when a blob has an owner, its commit, overwrite and delete run one
-// statement that counts usage, and the same others as without an owner.
+// statement that counts usage, and otherwise the same as without an owner.
 func TestRetainedCostsNoStatement(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	var statements []statement
@@ -39,8 +39,8 @@ func TestRetainedCostsNoStatement(t *testing.T) {
 	}
 }
 
-// TestManyEndedUploads measures what the outcomes of many uploads with parts, metadata and types
-// take in the database after a purge: no more than they count.
+// TestManyEndedUploads measures the space that the outcomes of many uploads with parts, metadata
+// and types take in the database after a purge: no more than they count.
 func TestManyEndedUploads(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	const uploads, parts = 100, 40

@@ -57,8 +57,8 @@ func (d *smallDisk) size(name string) int64 {
 	return info.Size()
 }
 
-// afterPowerCut opens what the disk would hold after a power cut now: a copy of the database and
-// its log, without the log's index.
+// afterPowerCut opens the database that the disk would hold after a power cut now: a copy of the
+// database and its log, without the log's index.
 func afterPowerCut(t *testing.T, path string) *Store {
 	t.Helper()
 	cut := databasePath(t)
@@ -127,7 +127,7 @@ func fullIndex(t *testing.T) (s *Store, path string, write func(op func(i int) e
 				}
 				return err
 			}
-			// This is the space that this op needed, and half of what the index needs.
+			// This is the space that this op needed, and half of the index's.
 			room = (disk.size("meta.db-wal")-before)/tmpfsPage*tmpfsPage + 5*tmpfsPage
 		}
 		t.Fatal("the log's index does not grow")

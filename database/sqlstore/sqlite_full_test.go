@@ -15,9 +15,9 @@ import (
 	"sluice/metastore"
 )
 
-// TestFullDatabase fills the database to a limit of pages: calls that do not fit return
-// ErrNoSpace, others in their batch succeed, deletes work, and the space that they free can be
-// used again.
+// TestFullDatabase fills the database to a limit of pages: calls that do not fit return ErrNoSpace,
+// further calls in their batch succeed, deletes work, and the space that they free can be used
+// again.
 func TestFullDatabase(t *testing.T) {
 	ctx := t.Context()
 	s := openAt(t, databasePath(t), Options{})

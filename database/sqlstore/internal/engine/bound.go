@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Bound is what a page has left: entries and bytes.
+// Bound is a page's remaining room: entries and bytes.
 type Bound struct {
 	entries int
 	bytes   int64
@@ -32,9 +32,9 @@ func (b *Bound) Take(n int64) bool {
 }
 
 // CollectPage returns a query's first values, as Collect does, within the bound, and whether there
-// are more. weight is the SQL expression for what a row counts, and size returns the same for a
-// value. order is the order that from, which has no LIMIT, produces. The bounds are the parameters
-// after in.
+// are more. weight is the SQL expression for a row's weight, and size returns the same for a value.
+// order is the order that from, which has no LIMIT, produces. The bounds are the parameters after
+// in.
 //
 // The database sums the weights, so that it sends the page and one row more.
 func CollectPage[T any](t *Tx, left Bound, columns, weight, from, order string, in, out Args, row *T, size func(*T) int64) (list []T, more bool, err error) {

@@ -32,10 +32,10 @@ type engineClock interface {
 	// inDoubt reports whether now and at return a time that may be wrong. It reads no clock: it is
 	// about the times that they have returned last.
 	inDoubt() bool
-	// begin compares the time with what an earlier process has kept. It is called once, before
+	// begin compares the time with an earlier process's keptTime. It is called once, before
 	// anything is decided by the time.
 	begin(k keptTime)
-	// keep returns what a later process needs for begin.
+	// keep returns the keptTime for a later process's begin.
 	keep() keptTime
 }
 
@@ -59,10 +59,10 @@ type clockReading struct {
 
 func (r *clockReading) carriedTo(at time.Duration) time.Time { return r.shown.Add(at - r.at) }
 
-// keptTime is what processes know about the time, for those that start later.
+// keptTime is a process's knowledge about the time, for processes that start later.
 type keptTime struct {
-	Known  time.Time     `json:"known"`            // the last time that was known, and what elapsed since
-	Shown  time.Time     `json:"shown,omitzero"`   // if the time is in doubt: what the clock shows
+	Known  time.Time     `json:"known"`            // the last time that was known, plus the time elapsed since
+	Shown  time.Time     `json:"shown,omitzero"`   // if the time is in doubt: the time that the clock shows
 	Waited time.Duration `json:"waited,omitempty"` // and for how long, in nanoseconds
 }
 

@@ -15,13 +15,13 @@ import (
 const restartGap = 5 * time.Minute
 
 // clockDoubt judges whether the time that a clock shows is believed. It is not if it differs from
-// the time that was last known and what has elapsed since. Then it is in doubt until the clock is
+// the time that was last known plus the time elapsed since. Then it is in doubt until the clock is
 // corrected, or has gone on for jumpPause without being set again. Only inDoubt may be called
 // concurrently.
 type clockDoubt struct {
 	known  clockReading  // the last time that was believed
 	spare  time.Duration // by how much more than known the time may be: how long no process ran
-	jump   time.Duration // what was shown last, less known; if the time is in doubt
+	jump   time.Duration // the time shown last, less known; if the time is in doubt
 	since  time.Duration // elapsed time when it was shown first
 	atOnce bool          // it was so when this process started
 	open   atomic.Bool   // the time is in doubt
@@ -30,8 +30,8 @@ type clockDoubt struct {
 // inDoubt reports whether the last time that was judged is in doubt.
 func (d *clockDoubt) inDoubt() bool { return d.open.Load() }
 
-// begin judges a process's first reading by what an earlier one has kept. A doubt that was
-// open continues if the clock has gone on since.
+// begin judges a process's first reading by an earlier one's keptTime. A doubt that was open
+// continues if the clock has gone on since.
 func (d *clockDoubt) begin(k keptTime, first clockReading) {
 	d.believe(first)
 	if k.Known.IsZero() {
@@ -66,7 +66,7 @@ func (d *clockDoubt) believe(r clockReading) {
 	d.open.Store(false)
 }
 
-// keep returns what a later process needs to know at an elapsed time.
+// keep returns the keptTime for a later process at an elapsed time.
 func (d *clockDoubt) keep(at time.Duration) keptTime {
 	k := keptTime{Known: d.known.carriedTo(at)}
 	if d.inDoubt() {
@@ -75,8 +75,8 @@ func (d *clockDoubt) keep(at time.Duration) keptTime {
 	return k
 }
 
-// err returns an ErrClock while the time is in doubt. clock names what shows the time; meanwhile
-// says what else is so in a doubt that began while the process ran.
+// err returns an ErrClock while the time is in doubt. clock names the clock that shows the time;
+// meanwhile adds the consequences of a doubt that began while the process ran.
 func (d *clockDoubt) err(clock, meanwhile string, at time.Duration) error {
 	if !d.inDoubt() {
 		return nil

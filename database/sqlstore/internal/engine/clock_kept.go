@@ -33,7 +33,8 @@ func (db *DB) KeepTime(ctx context.Context) error {
 	})
 }
 
-// beginTime lets the clock judge the time by what was kept. It is called once, before other calls.
+// beginTime lets the clock judge the time by the keptTime in the database. It is called once,
+// before other calls.
 func (db *DB) beginTime(ctx context.Context) error {
 	k, err := ResultOf(ctx, db.eng.Read, readKeptTime)
 	if err == nil {
@@ -42,7 +43,7 @@ func (db *DB) beginTime(ctx context.Context) error {
 	return err
 }
 
-// readKeptTime returns what was kept, or zero if nothing was.
+// readKeptTime returns the keptTime, or zero if there is none.
 func readKeptTime(t *Tx) (keptTime, error) {
 	var k keptTime
 	var text []byte

@@ -32,11 +32,11 @@ func TestWallClockThatIsSet(t *testing.T) {
 	for _, jump := range []time.Duration{25 * time.Hour, -25 * time.Hour, 10 * time.Second} {
 		m := newMachine()
 		c := newWallClock(m.wall, m.passed)
-		want := func(what string, at time.Time, deletions error) {
+		want := func(when string, at time.Time, deletions error) {
 			t.Helper()
-			testenv.Is(t, c.deletions(nil), deletions, "jump of %v, %s: deletions", jump, what)
+			testenv.Is(t, c.deletions(nil), deletions, "jump of %v, %s: deletions", jump, when)
 			if got := c.now(); !got.Equal(at) {
-				t.Errorf("jump of %v, %s: the time is %v, want %v", jump, what, got, at)
+				t.Errorf("jump of %v, %s: the time is %v, want %v", jump, when, got, at)
 			}
 		}
 		m.run(time.Hour) // including sleep
@@ -71,10 +71,10 @@ func TestServerClockKeepsTheBest(t *testing.T) {
 		m.run(took)
 		c.record(shown.Add(wrong), sent)
 	}
-	want := func(what string, within time.Duration) {
+	want := func(when string, within time.Duration) {
 		t.Helper()
 		if off := c.now().Sub(m.shown).Abs(); off > within {
-			t.Errorf("%s: wrong by %v, want at most %v", what, off, within)
+			t.Errorf("%s: wrong by %v, want at most %v", when, off, within)
 		}
 	}
 	measure(time.Millisecond, 0)

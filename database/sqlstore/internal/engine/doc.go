@@ -8,7 +8,7 @@
 //     lists, rowkey.go the interface of caches of rows, and errors.go the errors.
 //   - sqlite_*.go is the engine for SQLite: sqlite_open.go opens it, sqlite_writer.go is the
 //     writer, sqlite_readers.go the pool for reads and sqlite_checkpoint.go the checkpoints.
-//     sqlite_errors.go, sqlite_commit.go and sqlite_health.go have what an error means.
+//     sqlite_errors.go, sqlite_commit.go and sqlite_health.go interpret errors.
 //   - postgres_*.go is the engine for PostgreSQL: postgres_open.go opens it, postgres_engine.go has
 //     the pool of connections, postgres_sessions.go which of them are used, postgres_hosts.go the
 //     hosts that they lead to, postgres_tx.go transactions, postgres_retry.go their retries,
@@ -36,5 +36,6 @@
 // inserts a random id. If the response to its COMMIT is lost, it is begun again with the same id:
 // the insert waits for the first transaction to end and then conflicts if that was committed. If
 // this cannot be determined in time, the call returns database.ErrUnknownOutcome. A COMMIT is never
-// cancelled. If its server hangs, or another one is the newest primary, its connection is closed.
+// cancelled. If its server hangs, or another server is the newest primary, its connection is
+// closed.
 package engine

@@ -13,22 +13,22 @@ type Engine interface {
 	state
 }
 
-// Transactions run functions in transactions. They are what tests wrap.
+// Transactions run functions in transactions. Tests wrap them.
 type Transactions interface {
-	// Write runs fn in a write transaction that is isolated from all others, and returns
-	// nil once the transaction is durable. fn may run several times, each time in
-	// another transaction. An error of fn is returned unchanged and rolls the transaction
-	// back. ctx has an effect only before fn starts, and before it is retried.
+	// Write runs fn in a write transaction that is isolated from all other transactions, and
+	// returns nil once the transaction is durable. fn may run several times, each time in another
+	// transaction. An error of fn is returned unchanged and rolls the transaction back. ctx has an
+	// effect only before fn starts, and before it is retried.
 	Write(ctx context.Context, fn func(*Tx) error) error
 
-	// WriteLocked is Write for an fn that isolates itself: it locks what its decisions
-	// depend on, by Tx.Lock or by a query with Tx.ForUpdate. Concurrent calls for the same
-	// row then wait for each other instead of conflicting.
+	// WriteLocked is Write for an fn that isolates itself: it locks the rows on which its decisions
+	// depend, by Tx.Lock or by a query with Tx.ForUpdate. Concurrent calls for the same row then
+	// wait for each other instead of conflicting.
 	WriteLocked(ctx context.Context, fn func(*Tx) error) error
 
 	// StartLocked starts WriteLocked and does not wait for it. done is called once with its result,
 	// or with the value with which fn panicked and an error; it must not block. until is the
-	// caller's deadline. With an error fn and done are not called.
+	// caller's deadline. If StartLocked returns an error, it calls neither fn nor done.
 	StartLocked(until time.Time, fn func(*Tx) error, done func(panicked any, err error)) error
 
 	// Read runs fn, which makes one query. It may run fn several times.
@@ -43,7 +43,7 @@ type Transactions interface {
 	Survey(ctx context.Context, fn func(*Tx) error) error
 }
 
-// traits are what distinguishes engines.
+// traits are the differences between engines.
 type traits interface {
 	// oneWriter reports whether write transactions run one after another, also with other stores.
 	oneWriter() bool
@@ -84,11 +84,11 @@ type state interface {
 	// checkPages checks all tables with their indexes; see DB.CheckPages.
 	checkPages(ctx context.Context, step func(done, total int) error) (found []string, unchecked string, err error)
 
-	// commitGuard returns what the engine asks for permission before every commit.
+	// commitGuard returns the guard that the engine asks for permission before every commit.
 	commitGuard() *commitGuard
 
-	// lostCommits returns a database.ErrSetBack if a server lacks what was acknowledged to this
-	// process, until forgetCommits is called.
+	// lostCommits returns a database.ErrSetBack if a server lacks commits that were acknowledged to
+	// this process, until forgetCommits is called.
 	lostCommits() error
 	forgetCommits()
 

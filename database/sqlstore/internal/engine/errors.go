@@ -22,7 +22,7 @@ var (
 		"or recover a copy of the file with sqlite3 .recover: %w", database.ErrUnavailable)
 )
 
-// errorClass is what an engine's error means to its callers.
+// errorClass is the meaning of an engine's error to its callers.
 type errorClass int
 
 const (

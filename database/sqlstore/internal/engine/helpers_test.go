@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 func databasePath(tb testing.TB) string { return filepath.Join(testenv.MemoryDir(tb), "meta.db") }
 
 // testDB is a database with the tests' verbs. They are transactions on the table facts: setFact is
-// one that the engine isolates, use one that locks what it decides on.
+// one that the engine isolates, use one that locks the row on which it decides.
 type testDB struct{ *DB }
 
 func openDB(path string, opt Options) (testDB, error) {
@@ -100,7 +100,7 @@ func (s testDB) fact(ctx context.Context, name string) (string, error) {
 	return ResultOf(ctx, s.Read, func(t *Tx) (string, error) { return readFact(t, name, "") })
 }
 
-// use decrements the counter that a fact is, and returns what is left.
+// use decrements the counter that a fact is, and returns the rest.
 func (s testDB) use(ctx context.Context, name string) (left int64, err error) {
 	return ResultOf(ctx, s.WriteLocked, func(t *Tx) (int64, error) {
 		left, err := readCounter(t, name, t.ForUpdate())
@@ -204,7 +204,7 @@ func queued(w *writer, n int) {
 }
 
 // eventually waits until a condition holds. The deadline only ends a test that would hang.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	deadline, poll := time.NewTimer(time.Minute), time.NewTicker(5*time.Millisecond)
 	defer deadline.Stop()
@@ -213,7 +213,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-poll.C:
 		case <-deadline.C:
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within a minute: %s", condition)
 		}
 	}
 }

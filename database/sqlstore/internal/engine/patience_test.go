@@ -25,9 +25,9 @@ func neverBegins(t *testing.T, s testDB, busy func() (end func())) {
 		t.Error("a call began that its caller no longer waits for")
 		return nil
 	})
-	testenv.Is(t, err, database.ErrBusy, "a write that waits for others")
+	testenv.Is(t, err, database.ErrBusy, "a write that waits for other writes")
 	testenv.Is(t, testenv.Error(s.use(ctx, "session")), database.ErrBusy, "another call of the same request")
-	testenv.Is(t, testenv.Error(s.use(database.WithPatience(t.Context(), short), "session")), database.ErrBusy, "a use that waits for others")
+	testenv.Is(t, testenv.Error(s.use(database.WithPatience(t.Context(), short), "session")), database.ErrBusy, "a use that waits for other writes")
 	end()
 	got, err := s.use(t.Context(), "session")
 	if err != nil || got != 2 {

@@ -16,7 +16,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// checkedIndexes checks the indexes of a store, and returns what is found and what is not checked.
+// checkedIndexes checks a store's indexes, and returns the findings and why indexes are not
+// checked.
 func checkedIndexes(t *testing.T, s testDB) (found []string, unchecked string) {
 	t.Helper()
 	found, unchecked, err := s.CheckPages(t.Context(), func(int, int) error { return nil })
@@ -66,7 +67,8 @@ func exchangeEntries(t *testing.T, file string) {
 	testenv.OK(t, errors.Join(err, f.Close()))
 }
 
-// TestPostgresIndexesAreNotChecked says what is missing: the extension, then the right to use it.
+// TestPostgresIndexesAreNotChecked checks that the missing part is named: the extension, then the
+// right to use it.
 func TestPostgresIndexesAreNotChecked(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)

@@ -154,7 +154,7 @@ func (p *postgresEngine) acquireFailed(ctx context.Context, until time.Time, err
 		return classBusy, err
 	case errors.As(err, &e):
 		return p.observe(nil, classifyPostgres(err), err), err
-	case !time.Now().Before(until): // a timeout alone says nothing about the server
+	case !time.Now().Before(until): // a timeout alone proves nothing about the server
 		if p.down.Load() != nil {
 			return classLost, err
 		}

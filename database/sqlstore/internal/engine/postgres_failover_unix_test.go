@@ -53,7 +53,7 @@ func TestPostgresTwoPrimaries(t *testing.T) {
 		testenv.OK(t, s.setFact(t.Context(), "before", "before"))
 		testenv.Equal(t, p.sessions.timeline(), 1, "the first primary's timeline")
 	}
-	eventually(t, "the standby has what the primary has", func() bool { return factsTable(t, next) && factsOn(t, next, "before") == 1 })
+	eventually(t, "the standby has the primary's table", func() bool { return factsTable(t, next) && factsOn(t, next, "before") == 1 })
 	testenv.OK(t, next.Promote())
 
 	var stop atomic.Bool
@@ -238,8 +238,8 @@ func TestPostgresStandbyAwayClosesNothing(t *testing.T) {
 }
 
 // TestPostgresFailoverUnderLoad: one of two synchronous standbys is promoted while the primary is
-// frozen and three nodes, with the hosts in different orders, count uses. What was acknowledged is
-// counted, nothing is counted twice, and it goes on when the old primary is back.
+// frozen and three nodes, with the hosts in different orders, count uses. Each acknowledged use is
+// counted, none is counted twice, and it goes on when the old primary is back.
 func TestPostgresFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	old := testenv.StartPostgres(t)
@@ -272,12 +272,12 @@ func TestPostgresFailoverUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	more := func(what string) {
+	more := func(when string) {
 		t.Helper()
 		for i := range uses {
 			for k := range uses[i] {
 				before := uses[i][k].Load()
-				eventually(t, what, func() bool { return uses[i][k].Load() > before+20 })
+				eventually(t, when, func() bool { return uses[i][k].Load() > before+20 })
 			}
 		}
 	}

@@ -85,8 +85,8 @@ func leadTo(config *pgconn.Config, targets []*pgconn.FallbackConfig) {
 	config.Fallbacks = targets[1:]
 }
 
-// order makes a new connection try the hosts in the order of what they showed: the newest primary,
-// then hosts that have shown nothing yet, then others, and last those that did not respond.
+// order makes a new connection try the newest primary first, then hosts that have shown nothing
+// yet, then other hosts, and last those that did not respond.
 func (w *hosts) order(config *pgconn.Config) {
 	if len(w.list) == 1 {
 		return
@@ -133,7 +133,7 @@ func (w *hosts) start(ctx context.Context) {
 	}
 }
 
-// stop ends what start began.
+// stop ends the goroutines that start began.
 func (w *hosts) stop() {
 	w.quit()
 	w.running.Wait()
@@ -176,7 +176,7 @@ func (w *hosts) look(ctx context.Context, h *host) {
 		if one.timeline != 0 && !one.readOnly && w.all.see(one) == nil {
 			h.term = w.all.term
 		}
-	case errors.As(err, &refusal): // it responds, which it has too many connections for, say
+	case errors.As(err, &refusal): // it responds, for example that it has too many connections
 		h.failed = false
 	default:
 		h.failed = true
@@ -196,7 +196,7 @@ func (w *hosts) findSilent(h *host) {
 	}
 }
 
-// ask asks a host's server what it is, until it responds or ctx ends.
+// ask asks a host's server for its state, until it responds or ctx ends.
 func (h *host) ask(ctx context.Context) (server, error) {
 	for {
 		one, err := h.askOnce(ctx)

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestPostgresWriteSkew: of two transactions that each read what the other writes, the engine
+// TestPostgresWriteSkew: of two transactions that each read a row that the other writes, the engine
 // rolls one back and retries it.
 func TestPostgresWriteSkew(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t)+patientDSN)

@@ -11,9 +11,10 @@ import (
 	"sluice/database"
 )
 
-// acknowledgedKept is how many acknowledged transactions are looked for: the last ones. What a
-// server lacks is the end of what was committed, so a node's last one is among what is lost, except
-// that concurrent commits are acknowledged in another order than they were written.
+// acknowledgedKept is how many acknowledged transactions are looked for: the last ones. A server
+// that was set back lacks the newest commits, so it lacks a node's last transaction if it lacks any
+// of them. More than one is kept, because concurrent commits are acknowledged in another order than
+// they were written.
 const acknowledgedKept = 256
 
 // acknowledged has the last transactions that were acknowledged to this process, by their ids. Each
@@ -36,14 +37,14 @@ func (a *acknowledged) add(id []byte) {
 	a.next++
 }
 
-// list returns the ids, in any order, and how often others were forgotten.
+// list returns the ids, in any order, and how often earlier ones were forgotten.
 func (a *acknowledged) list() (ids [][]byte, forgets int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append(ids, a.ids[:min(a.next, acknowledgedKept)]...), a.forgets
 }
 
-// forget forgets the ids, and what was found by them.
+// forget forgets the ids, and the loss that was found by them.
 func (a *acknowledged) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +78,7 @@ func (a *acknowledged) verify(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// err returns what verify has found.
+// err returns the loss that verify has found.
 func (a *acknowledged) err() error {
 	if lost := a.lost.Load(); lost != nil {
 		return *lost

@@ -47,7 +47,7 @@ func TestSynchronousPromotionLosesNothing(t *testing.T) {
 	r.do(s.LostCommits())
 }
 
-// TestDeletedIDsAreNotLost: a server deletes ids by age. That does not look like a loss, also if
+// TestDeletedIDsAreNotLost: a server deletes ids by age. That does not look like a loss, even if
 // its clock has run ahead.
 func TestDeletedIDsAreNotLost(t *testing.T) {
 	s, node := openNode(t, testenv.Postgres(t))

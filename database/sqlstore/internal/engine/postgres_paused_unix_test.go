@@ -68,7 +68,7 @@ func testForgotten(t *testing.T, passed time.Duration) {
 const queuedWriters = 12
 
 // queueForLock is a child process's job: one writer holds a lock, prints a line and never commits,
-// and others wait for it.
+// and more writers wait for it.
 func queueForLock(dsn string) error {
 	s, err := openNodeDB(context.Background(), dsn, Options{})
 	if err != nil {
@@ -107,7 +107,7 @@ func startQueue(t *testing.T, dsn string) *os.Process {
 	testenv.OK(t, err)
 	t.Cleanup(func() {
 		testenv.Check(t, child.Process.Kill())
-		_ = child.Wait() // the error says that it was killed
+		_ = child.Wait() // the error is that it was killed
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
 		t.Fatalf("the child printed %q, %v", line, err)
@@ -118,9 +118,9 @@ func startQueue(t *testing.T, dsn string) *os.Process {
 // locksFreed is the time after which a hung node has no locks, which docs/operations.md promises.
 const locksFreed = 5 * time.Second
 
-// TestPostgresHungQueue suspends a node while one of its transactions holds a lock and twelve
-// others wait for it. They must not inherit it one after another: another node has it within five
-// seconds by the server's clock.
+// TestPostgresHungQueue suspends a node while one of its transactions holds a lock and twelve more
+// wait for it. They must not inherit it one after another: another node has it within five seconds
+// by the server's clock.
 func TestPostgresHungQueue(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)

@@ -100,8 +100,9 @@ func TestPostgresLongOutage(t *testing.T) {
 	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
 }
 
-// TestPostgresLossOfAnOldConnection: the loss of a connection discards the pool's others, but none
-// that was begun after an earlier loss; a failed attempt to connect discards none.
+// TestPostgresLossOfAnOldConnection: the loss of a connection discards the pool's other
+// connections, but none that was begun after an earlier loss; a failed attempt to connect discards
+// none.
 func TestPostgresLossOfAnOldConnection(t *testing.T) {
 	t.Parallel()
 	_, node := openNode(t, testenv.Postgres(t))

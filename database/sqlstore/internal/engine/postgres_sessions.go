@@ -18,7 +18,7 @@ import (
 // (https://www.postgresql.org/docs/current/continuous-archiving.html, section 26.3.6). The pool has
 // sessions with that one only.
 
-// server is what a server shows about itself.
+// server is a server's state, as it shows it.
 type server struct {
 	started  int64  // when it was started, in microseconds by its clock: distinguishes servers
 	cluster  string // the system identifier; "": this role may not read it
@@ -34,7 +34,7 @@ const showServer = `SELECT current_setting('transaction_read_only'),
 // insufficientPrivilege is the error code for a function that a role must not call.
 const insufficientPrivilege = "42501"
 
-// askServer asks a connection's server what it is.
+// askServer asks a connection's server for its state.
 func askServer(ctx context.Context, c *pgconn.PgConn) (server, error) {
 	results, err := c.Exec(ctx, showServer).ReadAll()
 	var refusal *pgconn.PgError
@@ -63,7 +63,7 @@ var errOlderPrimary = errors.New("sqlstore: another server has become the primar
 // errNoCancel is why a connection sends no request to cancel.
 var errNoCancel = errors.New("sqlstore: nothing must be cancelled on this connection")
 
-// session is what the engine knows about a connection in the pool.
+// session is the engine's record of a connection in the pool.
 type session struct {
 	all        *sessions
 	generation int64        // the pool's when the session was begun
@@ -155,8 +155,8 @@ func (all *sessions) accept(s *session, one server) error {
 // used, such as one that pg_upgrade made. Timelines in two clusters cannot be compared.
 const otherClusterAfter = 15 * time.Second
 
-// see compares a primary with the newest one. If it is newer, the sessions of all others end. If it
-// is older, see returns an error. The caller holds the lock.
+// see compares a primary with the newest one. If it is newer, all other servers' sessions end. If
+// it is older, see returns an error. The caller holds the lock.
 func (all *sessions) see(one server) error {
 	newest := all.newest
 	other := one.cluster != newest.cluster && one.cluster != "" && newest.cluster != ""

@@ -41,7 +41,7 @@ func (r replicated) do(errs ...error) {
 	testenv.OK(r, errors.Join(errs...))
 }
 
-// counterSize is what a counter has in the beginning.
+// counterSize is a counter's value in the beginning.
 const counterSize = 10
 
 // counters creates n counters.
@@ -155,8 +155,8 @@ func TestPostgresStandbyAway(t *testing.T) {
 	r.do(s.setFact(t.Context(), "name", "value"))
 }
 
-// TestPostgresCommitIsNotCancelled: a COMMIT is acknowledged only when the standby has it,
-// regardless of what interrupts the wait.
+// TestPostgresCommitIsNotCancelled: a COMMIT is acknowledged only when the standby has it, whatever
+// interrupts the wait.
 func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)

@@ -16,16 +16,16 @@ const (
 	// quickFindings is how many a quick check looks for in a table. One is enough to refuse writes,
 	// and to look for more cannot be interrupted.
 	quickFindings = 1
-	// checkedWhole is what SQLite's checks return if they find nothing.
+	// checkedWhole is the result of SQLite's checks if they find nothing.
 	checkedWhole = "ok"
 	// checkCacheKiB is the page cache when a connection checks. It reads by the map instead.
 	checkCacheKiB = 2 << 10
 )
 
-// CheckSQLite reads the whole database at path, which no process may have open, and returns what is
-// damaged in it: at most 100 findings in SQLite's words, and none if the database is whole. First
-// all pages are checked, then each table with its indexes; step is called before each
-// step. CheckSQLite changes no content, and ends soon after ctx with its error.
+// CheckSQLite reads the whole database at path, which no process may have open, and returns its
+// damage: at most 100 findings in SQLite's words, and none if the database is whole. First all
+// pages are checked, then each table with its indexes; step is called before each step. CheckSQLite
+// changes no content, and ends soon after ctx with its error.
 func CheckSQLite(ctx context.Context, path string, step func(done, total int) error) (found []string, err error) {
 	if err := checkLog(path); errors.Is(err, ErrCorrupt) {
 		return []string{err.Error()}, nil
@@ -133,8 +133,8 @@ func (c *sqliteConn) tables() ([]string, error) {
 	return list, err
 }
 
-// check runs one of SQLite's checks, on a table or on all, and returns up to limit lines that say
-// what it finds. It returns ctx's error soon after ctx has ended, unless something was found.
+// check runs one of SQLite's checks, on a table or on all, and returns up to limit lines with its
+// findings. It returns ctx's error soon after ctx has ended, unless something was found.
 func (c *sqliteConn) check(ctx context.Context, pragma, table string, limit int) (found []string, err error) {
 	if table != "" {
 		pragma += "('" + table + "')" // a name of our schema, which has no quotes
@@ -172,7 +172,7 @@ func (c *sqliteConn) findings(ctx context.Context, s driver.Stmt, limit int) (fo
 	return found, err
 }
 
-// damage adds an error that says that the database is damaged to what was found.
+// damage adds an error to the findings if it means that the database is damaged.
 func damage(found []string, err error) ([]string, error) {
 	if err != nil && classifySQLite(err) == classCorrupt {
 		return append(found, err.Error()), nil

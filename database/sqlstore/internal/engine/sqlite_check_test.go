@@ -41,14 +41,14 @@ func lackingIndex(t *testing.T) string {
 	return path
 }
 
-// TestCheckSQLite checks a whole database, and finds what is wrong with others.
+// TestCheckSQLite checks a whole database, and finds the damage in damaged ones.
 func TestCheckSQLite(t *testing.T) {
 	cut := closedDatabase(t)
 	info := testenv.Must(os.Stat(cut))(t)
 	testenv.OK(t, os.Truncate(cut, info.Size()/2))
 	other := databasePath(t)
 	testenv.OK(t, os.WriteFile(other, []byte(strings.Repeat("not a database", 1000)), 0o600))
-	for what, c := range map[string]struct{ path, finding string }{
+	for name, c := range map[string]struct{ path, finding string }{
 		"a damaged page":      {damaged(t, "leases"), "Tree"},
 		"a row without index": {lackingIndex(t), "missing from index of_a"},
 		"a cut file":          {cut, "malformed"},
@@ -56,7 +56,7 @@ func TestCheckSQLite(t *testing.T) {
 	} {
 		found := testenv.Must(CheckSQLite(t.Context(), c.path, noSteps))(t)
 		if len(found) > maxFindings || !slices.ContainsFunc(found, func(one string) bool { return strings.Contains(one, c.finding) }) {
-			t.Errorf("%s: found %q, want %q", what, found, c.finding)
+			t.Errorf("%s: found %q, want %q", name, found, c.finding)
 		}
 	}
 }

@@ -64,8 +64,8 @@ func newCheckpointer(c *sqliteConn, w *writer, beside bool) *checkpointer {
 // crash would lose everything appended to it. After the checkpoint, which syncs the database, all
 // that the store has read is on disk, and the log is empty.
 //
-// It reports whether others were using the log. The loop retries after every error but an
-// I/O error and damage, which health records.
+// It reports whether other connections were using the log. The loop retries after every error but
+// an I/O error and damage, which health records.
 func (k *checkpointer) emptyLog() (busy bool) {
 	t := &Tx{conn: k.conn}
 	var inUse, log, moved Integer
@@ -124,15 +124,15 @@ func (k *checkpointer) pause(d time.Duration) bool {
 	}
 }
 
-// checkpoint moves what no read uses from the log into the database without waiting, and restarts a
-// log that has become too long, unless a long read would make that wait in vain.
+// checkpoint moves pages that no read uses from the log into the database without waiting, and
+// restarts a log that has become too long, unless a long read would make that wait in vain.
 func (k *checkpointer) checkpoint() {
 	c := k.run("PRAGMA wal_checkpoint(PASSIVE)")
 	if c.pages < k.limit {
 		k.limit = max(maxLog, min(k.limit, c.pages+logStep))
 		return
 	}
-	// What was written meanwhile is moved the same way, as long as that becomes less.
+	// Pages that were written meanwhile are moved the same way, while each round has less to move.
 	for written := int64(math.MaxInt64); ; {
 		if c.prevented || c.pages-c.moved > restartBelow {
 			k.limit = c.pages + logStep
@@ -157,14 +157,14 @@ func (k *checkpointer) checkpoint() {
 	}
 }
 
-// checkpointResult is what a checkpoint has done.
+// checkpointResult is a checkpoint's result.
 type checkpointResult struct {
 	pages, moved int64 // the log's, and how many the database has
-	prevented    bool  // others prevented its completion
+	prevented    bool  // other connections prevented its completion
 }
 
-// run makes a checkpoint. The next one makes up for what it does not complete. A failed write or
-// sync stops the writer.
+// run makes a checkpoint. The next one completes an incomplete one. A failed write or sync stops
+// the writer.
 func (k *checkpointer) run(pragma string) checkpointResult {
 	t := &Tx{conn: k.conn}
 	var busy, log, moved Integer

@@ -14,7 +14,7 @@ import (
 // mark, syncs the log, and enters the frames in the log's index (the file -shm). A crash loses the
 // index, and recovery reads only the log: it restores the transaction from a frame with the mark
 // and a valid chain of checksums, whether or not COMMIT succeeded. ROLLBACK does not change the
-// file. What decides is whether the last frame may be complete:
+// file. The outcome depends on whether the last frame may be complete:
 //
 //	code                            cause                              last frame         outcome
 //	BUSY                            a lock before the first frame      not written        refused

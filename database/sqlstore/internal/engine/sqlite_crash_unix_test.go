@@ -176,23 +176,23 @@ func TestStopsAfterIOError(t *testing.T) {
 	facts := map[string]string{}
 	stopped := false
 	for lines.Scan() {
-		what, name, _ := strings.Cut(lines.Text(), " ")
+		outcome, name, _ := strings.Cut(lines.Text(), " ")
 		if name != "" {
-			facts[name] = what
+			facts[name] = outcome
 		}
-		stopped = stopped || what == "stopped"
+		stopped = stopped || outcome == "stopped"
 	}
 	testenv.OK(t, cmd.Wait())
 	if !stopped {
 		t.Fatal("the store did not stop")
 	}
 	s := openAt(t, path, Options{})
-	for name, what := range facts {
+	for name, outcome := range facts {
 		_, err := s.fact(t.Context(), name)
 		switch {
-		case what == "acknowledged" && err != nil:
+		case outcome == "acknowledged" && err != nil:
 			t.Errorf("the acknowledged %s: %v", name, err)
-		case what == "refused" && !errors.Is(err, database.ErrNotFound):
+		case outcome == "refused" && !errors.Is(err, database.ErrNotFound):
 			t.Errorf("the refused %s: %v", name, err)
 		}
 	}

@@ -61,7 +61,7 @@ func (r *readers) read(ctx context.Context, fn func(*Tx) error) error {
 			return err
 		}
 		f := c.classify(t.failed)
-		if f == classCorrupt { // other errors of reads say nothing about what was written
+		if f == classCorrupt { // other errors of reads prove nothing about writes
 			r.health.observe(f, t.failed)
 		}
 		if f != classBusy {
@@ -70,8 +70,8 @@ func (r *readers) read(ctx context.Context, fn func(*Tx) error) error {
 	}
 }
 
-// run runs fn and returns the connection to the pool, also if fn panics. If an earlier read
-// could not be rolled back, run does that first.
+// run runs fn and returns the connection to the pool, even if fn panics. If an earlier read could
+// not be rolled back, run does that first.
 func (r *readers) run(c *sqliteConn, t *Tx, fn func(*Tx) error) error {
 	defer func() { r.free <- c }()
 	if c.inTx {

@@ -118,7 +118,7 @@ func damaged(t *testing.T, table string) string {
 // TestDamagedDatabase finds damage in a read and in a write: further writes are refused, reads
 // of undamaged tables succeed, and Stopped is not closed.
 func TestDamagedDatabase(t *testing.T) {
-	for what, meet := range map[string]func(testDB) error{
+	for name, meet := range map[string]func(testDB) error{
 		"read": func(s testDB) error {
 			return s.Read(t.Context(), func(t *Tx) error {
 				_, err := t.Row(`SELECT 1 FROM leases WHERE name = $1`, Args{[]byte("name")}, new(Integer))
@@ -132,7 +132,7 @@ func TestDamagedDatabase(t *testing.T) {
 			})
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			s := openAt(t, damaged(t, "leases"), Options{})
 			testenv.OK(t, s.Err())
 			testenv.Is(t, s.setFact(t.Context(), "before", "v"), nil, "a write before the damage was found")

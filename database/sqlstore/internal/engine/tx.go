@@ -60,8 +60,8 @@ type Tx struct {
 // guarded reports whether the transaction's commit needs DB.Guard's permission.
 func (t *Tx) guarded() bool { return t.Changed && !t.Free }
 
-// Forgotten returns the time at which what was kept for retention ended at the latest to be
-// forgotten now. While the time is in doubt, that is before everything: nothing is forgotten.
+// Forgotten returns the latest end of a thing that is forgotten now after it was kept for
+// retention. While the time is in doubt, that is before everything: nothing is forgotten.
 func (t *Tx) Forgotten(retention time.Duration) time.Time {
 	if t.inDoubt {
 		return time.Time{}
@@ -89,8 +89,8 @@ func (t *Tx) Exec(query string, in ...any) (int64, error) {
 }
 
 // Change runs a statement for its effect only, not for the number of rows. Its error may be
-// returned by a later statement or by the transaction instead. What in refers to must not be
-// changed until the transaction ends.
+// returned by a later statement or by the transaction instead. Memory to which in refers must not
+// be changed until the transaction ends.
 func (t *Tx) Change(query string, in ...any) error {
 	t.Changed = true
 	if err := t.conn.change(query, in); err != nil {
@@ -198,16 +198,17 @@ func (t *Tx) Lock(kind string, name ...string) error {
 }
 
 // Missing returns the error for an id that is not in the database: database.ErrNotFound, or
-// database.ErrLost if the id was made in an earlier generation. what says what has such ids.
-func (t *Tx) Missing(what, id string) error {
+// database.ErrLost if the id was made in an earlier generation. kind names the things with such
+// ids.
+func (t *Tx) Missing(kind, id string) error {
 	var generation int64
 	if _, err := t.Row(`SELECT generation FROM past`, nil, (*Integer)(&generation)); err != nil {
 		return err
 	}
 	if database.GenerationOf(id) < generation {
-		return fmt.Errorf("%s: %w", what, database.ErrLost)
+		return fmt.Errorf("%s: %w", kind, database.ErrLost)
 	}
-	return fmt.Errorf("%s: %w", what, database.ErrNotFound)
+	return fmt.Errorf("%s: %w", kind, database.ErrNotFound)
 }
 
 // fail records the engine's error and translates it.

@@ -4,5 +4,5 @@ package engine
 
 import "time"
 
-// wallTime returns what the machine's wall clock shows.
+// wallTime returns the time by the machine's wall clock.
 func wallTime() time.Time { return time.Now() }

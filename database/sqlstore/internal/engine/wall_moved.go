@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// wallTime returns what the machine's wall clock shows, moved by the duration in the file that the
+// wallTime returns the time by the machine's wall clock, moved by the duration in the file that the
 // environment variable SLUICE_TEST_CLOCK names. Only tests build it: no library moves the clock of
 // a Go program, which asks the kernel without the C library.
 func wallTime() time.Time {

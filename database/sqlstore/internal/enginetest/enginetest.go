@@ -1,5 +1,5 @@
-// Package enginetest has what several packages' tests need: databases, transactions that a test
-// delays, observes or lets fail, and a writer that a test holds.
+// Package enginetest has helpers that several packages' tests need: databases, transactions that a
+// test delays, observes or lets fail, and a writer that a test holds.
 package enginetest
 
 import (
@@ -82,7 +82,7 @@ func Value(tb testing.TB, db *engine.DB, query string, in ...any) int64 {
 	return n
 }
 
-// Explain returns what PostgreSQL answers to "EXPLAIN" followed by options and a query, on a
+// Explain returns PostgreSQL's result for "EXPLAIN" followed by options and a query, on a
 // connection to the database that plans as the engine's connections do.
 func Explain(tb testing.TB, db *engine.DB, conn *pgx.Conn, options, query string, in ...any) string {
 	tb.Helper()
@@ -143,5 +143,5 @@ func (h *Held) Waiting() int { return h.db.Stats().SQLite.Queue }
 // Release lets the writer continue.
 func (h *Held) Release() { close(h.open) }
 
-// Result returns what the transaction that held the writer returned.
+// Result returns the error of the transaction that held the writer.
 func (h *Held) Result() error { return <-h.result }

@@ -62,13 +62,13 @@ func (s *Metastore) DeleteAlias(ctx context.Context, name string) error {
 	})
 }
 
-// alias returns what a name is an alias for, if it is one.
+// alias returns the account for which a name is an alias, if it is one.
 func (t tx) alias(name string) (account string, found bool, err error) {
 	found, err = t.Row(`SELECT account FROM aliases WHERE name = $1`, engine.Args{[]byte(name)}, &account)
 	return account, found, err
 }
 
-// aliasesChanged sets a version that there never was, also if the database is set back afterwards
+// aliasesChanged sets a version that there never was, even if the database is set back afterwards
 // and changed in another way.
 func (t tx) aliasesChanged() error {
 	_, err := t.Exec(`UPDATE aliases_version SET version = $1`, rand.Int64())

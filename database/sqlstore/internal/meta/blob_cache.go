@@ -23,11 +23,11 @@ import (
 // So when a row is inserted, no COMMIT for its name has run since before it was read: it is the
 // committed row. It stays that until the next begin, which removes it before the next COMMIT. A
 // lookup that finds it takes effect at that moment, before that COMMIT. A lookup that does not find
-// it is a query, which sees what SQLite has committed. In particular, no lookup that begins after a
-// write was acknowledged returns an earlier row.
+// it is a query, which sees all committed rows. In particular, no lookup that begins after a write
+// was acknowledged returns an earlier row.
 //
-// If a COMMIT's outcome is unknown, the cache is emptied and remains empty: what SQLite returns is
-// the only truth until the database is opened again.
+// If a COMMIT's outcome is unknown, the cache is emptied and remains empty: only SQLite knows the
+// rows until the database is opened again.
 type BlobCache struct {
 	rows *otter.Cache[engine.RowKey, *blobRow]
 
@@ -185,7 +185,7 @@ func (c *BlobCache) Stats() BlobCacheStats {
 	if c == nil {
 		return BlobCacheStats{}
 	}
-	c.rows.CleanUp() // what was cached and evicted lately is counted, too
+	c.rows.CleanUp() // rows that were cached and evicted lately are counted, too
 	return BlobCacheStats{
 		Hits: c.hits.Load(), Misses: c.misses.Load(), Evictions: c.evictions.Load(),
 		Bytes: int64(c.rows.WeightedSize()),

@@ -62,8 +62,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheCountsMetadata checks that what writers state about their blobs counts towards the
-// cache's size.
+// TestCacheCountsMetadata checks that blobs' metadata counts towards the cache's size.
 func TestCacheCountsMetadata(t *testing.T) {
 	const size = 256 << 10
 	s := openCached(t, size, 0)

@@ -47,9 +47,9 @@ func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit
 const checkedRows = 1000
 
 // CheckRows compares the rows of blobs, and of extents that are no garbage, with their checksums, a
-// page at a time, and calls each for every row: known says whether it has a checksum, and damage
-// what is wrong, or "". Each row is read with its checksum in one statement. An error of each ends
-// it.
+// page at a time, and calls each for every row: known reports whether it has a checksum, and damage
+// describes its damage, or is "". Each row is read with its checksum in one statement. An error of
+// each ends it.
 func (s *Metastore) CheckRows(ctx context.Context, each func(content metastore.ContentID, known bool, damage string) error) error {
 	if err := s.checkBlobRows(ctx, each); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Metastore) CheckRows(ctx context.Context, each func(content metastore.C
 	return s.checkExtentRows(ctx, each)
 }
 
-// rowResult is what CheckRows calls each with, when the page has been read.
+// rowResult has CheckRows's arguments for each, when the page has been read.
 type rowResult struct {
 	content metastore.ContentID
 	known   bool
@@ -133,7 +133,7 @@ func result(content metastore.ContentID, sum engine.StoredSum, damage error) row
 	return r
 }
 
-// eachResult calls each for what a page's rows are, unless reading them has failed.
+// eachResult calls each for a page's results, unless reading them has failed.
 func eachResult(page []rowResult, err error, each func(metastore.ContentID, bool, string) error) error {
 	for i := 0; i < len(page) && err == nil; i++ {
 		err = each(page[i].content, page[i].known, page[i].damage)

@@ -166,7 +166,8 @@ func (t tx) move(m metastore.Move) (metastore.Blob, error) {
 	}
 	b := source.storedBlob
 	b.Account, b.Name, b.Owner = m.To.Account, m.To.Name, m.Owner
-	// The moved blob's reference stays. If both have the same content, it loses the other one.
+	// The moved blob's reference stays. If both have the same content, it loses the other
+	// reference.
 	if _, err := t.giveUp(old.storedBlob, old.found, blobUsage(b.Blob), blobUsage(source.Blob).Negated()); err != nil {
 		return metastore.Blob{}, err
 	}

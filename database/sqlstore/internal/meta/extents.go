@@ -52,7 +52,8 @@ var insertRows = []int{256, 32, 4, 1}
 
 var insertExtents = inserts(`INSERT INTO extents (content, part, off, size, blocks, object, row_sum) VALUES `, extentColumns)
 
-// inserts returns the statements that insert as many rows of so many columns as insertRows says.
+// inserts returns statements that insert rows with so many columns, one for each number of rows in
+// insertRows.
 func inserts(head string, columns int) []string {
 	list := make([]string, len(insertRows))
 	for i, rows := range insertRows {

@@ -214,8 +214,8 @@ func forLists(contents []metastore.ContentID, fn func(list string, in engine.Arg
 	return nil
 }
 
-// DropExtents implements metastore.Garbage. It does nothing if the content has no extents,
-// also if it is not garbage.
+// DropExtents implements metastore.Garbage. It does nothing if the content has no extents, even if
+// it is not garbage.
 func (s *Metastore) DropExtents(ctx context.Context, content metastore.ContentID, extents []metastore.Position) error {
 	return s.write(ctx, func(t tx) error {
 		garbage, err := t.isGarbage(content)

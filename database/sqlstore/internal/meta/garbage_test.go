@@ -142,7 +142,7 @@ func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 	})
 }
 
-// pagesOf returns what PostgreSQL says of a query, and how many pages it reads.
+// pagesOf returns PostgreSQL's plan for a query, and how many pages it reads.
 func pagesOf(t *testing.T, s *Metastore, p *pgx.Conn, query string, in ...any) (plan string, pages int) {
 	t.Helper()
 	plan = enginetest.Explain(t, s.db, p, "(ANALYZE, BUFFERS)", query, in...)

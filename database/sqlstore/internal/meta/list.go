@@ -12,7 +12,7 @@ import (
 	"sluice/metastore"
 )
 
-// entryCharge is what a page's entry counts against ListQuery.Bytes in addition to its texts.
+// entryCharge is a page's entry's charge against ListQuery.Bytes in addition to its texts.
 const entryCharge = database.EntryCharge
 
 // ListBlobs implements metastore.Blobs.
@@ -170,7 +170,7 @@ func appendBlob(list []metastore.Blob, b metastore.Blob, limit int) []metastore.
 	return append(list, b)
 }
 
-// entryBytes returns what an entry counts against ListQuery.Bytes: a group, or a blob if that is
+// entryBytes returns an entry's charge against ListQuery.Bytes: a group's, or a blob's if group is
 // empty.
 func entryBytes(b *metastore.Blob, group string) int64 {
 	if group != "" {

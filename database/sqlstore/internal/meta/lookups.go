@@ -19,10 +19,10 @@ const (
 	maxLookupQueries = 4
 )
 
-// lookups combines lookups of blobs that arrive while others run: they share a query, and so a
-// round trip. One that arrives while fewer than maxLookupQueries run waits for no query, but lets
-// other goroutines run first. Each sees what was committed before it began, because its query
-// begins later.
+// lookups combines lookups of blobs that arrive while earlier ones run: they share a query, and so
+// a round trip. One that arrives while fewer than maxLookupQueries run waits for no query, but lets
+// other goroutines run first. Each sees all commits before it began, because its query begins
+// later.
 type lookups struct {
 	read  func(context.Context, func(tx) error) error // the store's
 	timer *engine.SharedTimer                         // the callers' deadlines

@@ -40,7 +40,7 @@ func fillForLookups(tb testing.TB, s *Metastore, n, size int) {
 }
 
 // TestLookupsTogether looks blobs up at once, among them missing, expired and damaged ones: each
-// gets what a lookup with its own query gets.
+// gets the same result as a lookup with its own query.
 func TestLookupsTogether(t *testing.T) {
 	const blobs, callers, each = 120, 48, 60
 	s, conn := openPostgres(t)
@@ -106,8 +106,8 @@ func (h *heldQueries) read(context.Context, func(tx) error) error {
 	return nil
 }
 
-// TestLookupsShareQueries: the first lookups do not wait for others; those that arrive while
-// maxLookupQueries run share the next queries, without those that were left.
+// TestLookupsShareQueries: the first lookups do not wait; those that arrive while maxLookupQueries
+// run share the next queries, without those that were left.
 func TestLookupsShareQueries(t *testing.T) {
 	h := &heldQueries{begun: make(chan struct{}, 1_000), hold: make(chan struct{})}
 	l := newLookups(h.read)

@@ -195,8 +195,8 @@ func newScaleRow(i int, start time.Time) scaleRow {
 
 func scaleOwner(i int) string { return fmt.Sprintf("group-%03d", i) }
 
-// scaleName returns row i's account and name. Every tenth row is in the archive. The others belong
-// to accounts that write in turn; more rows have more accounts.
+// scaleName returns row i's account and name. Every tenth row is in the archive. The rest belong to
+// accounts that write in turn; more rows have more accounts.
 func scaleName(i int) (account, name string) {
 	if i%10 == 0 {
 		return archive, fmt.Sprintf("logs/%04d/%08d.json", i/10%archiveGroups, i/10)

@@ -220,8 +220,8 @@ func (s *Metastore) CompleteUpload(ctx context.Context, id string, revision, siz
 }
 
 // complete is the transaction in CompleteUpload and CompleteUneven. choose sets the blob's Size and
-// CRC64, and its PartSize if that is not the upload's, and returns what the upload's garbage
-// counts.
+// CRC64, and its PartSize if that is not the upload's, and returns the usage of the upload's
+// garbage.
 func (s *Metastore) complete(
 	ctx context.Context, id string, revision int64, precondition metastore.Precondition,
 	choose func(t tx, u *metastore.Upload, b *metastore.Blob) (usage.Delta, error),

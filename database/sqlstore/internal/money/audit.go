@@ -28,8 +28,8 @@ type channelAccount struct {
 	paidOut int64   // the last amount in the ledger
 }
 
-// AuditMoney reports what is inconsistent in the channels and sessions; see Audit. It holds that
-// many of them in memory.
+// AuditMoney reports inconsistencies in the channels and sessions; see Audit. It holds that many of
+// them in memory.
 func AuditMoney(t *engine.Tx, page int, report func(format string, args ...any)) error {
 	a := audit{tx: tx{t}, page: int64(page), report: report}
 	if err := a.walkChannels(); err != nil {
@@ -103,10 +103,10 @@ func (a *audit) readChannels(at span) (last string, rows int64, err error) {
 }
 
 // account returns a row's channel. If there is none, that is a finding.
-func (a *audit) account(id, what string) (*channelAccount, bool) {
+func (a *audit) account(id, row string) (*channelAccount, bool) {
 	c, ok := a.channels[id]
 	if !ok {
-		a.report("%s belongs to channel %.6s, which does not exist", what, id)
+		a.report("%s belongs to channel %.6s, which does not exist", row, id)
 	}
 	return c, ok
 }
@@ -161,7 +161,7 @@ func (a *audit) readSubmissions(at span) error {
 			return nil
 		}
 		s := r.submission()
-		withdrawn := c.Proof == nil && s.Sequence <= c.Sequence && s.Amount <= c.Accepted // others have withdrawn more
+		withdrawn := c.Proof == nil && s.Sequence <= c.Sequence && s.Amount <= c.Accepted // a third party withdrew more
 		if !withdrawn && !accepted(c.Channel, s.Sequence, s.Amount) {
 			a.report("channel %.6s: %d was submitted at sequence %d, but %d was accepted at %d", c.ID, s.Amount, s.Sequence, c.Accepted, c.Sequence)
 		}

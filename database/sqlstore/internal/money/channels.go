@@ -31,7 +31,7 @@ func channelFields(c *ledger.Channel) engine.Args {
 	}
 }
 
-// OpenChannel implements ledger.Channels. It returns ErrExists also if the id is in use.
+// OpenChannel implements ledger.Channels. It also returns ErrExists if the id is in use.
 func (s *Ledger) OpenChannel(ctx context.Context, c ledger.Channel, idem *database.Idempotency) (ledger.Channel, error) {
 	return s.writeChannel(ctx, func(t tx) (ledger.Channel, error) {
 		return once(t, idem, outcomeOfChannel, func() (ledger.Channel, error) { return t.addChannel(c) })

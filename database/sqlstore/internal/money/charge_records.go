@@ -22,7 +22,7 @@ const chargeRetention = database.IdempotencyRetention
 
 // chargeRecord is a session's charge that has taken effect. A session's records are a column of its
 // row, so that a charge needs no statement of its own. Each transaction replaces its own store's
-// records, except for charges in doubt, and keeps the others for chargeRetention. A charge in doubt
+// records, except for charges in doubt, and keeps the rest for chargeRetention. A charge in doubt
 // can therefore be found for that time, regardless of later charges.
 //
 // A charge's transaction locks the session's row. A transaction that looks for the charge waits

@@ -10,7 +10,7 @@
 // # The tables' invariants
 //
 //   - An accepted payment has one sale (a unique index), which is inserted with it and kept until
-//     it is folded. What the payment does not buy is the channel's credit.
-//   - What is accepted and not settled is in the channel's one settlement, expired or not,
-//     until it is collected or replaced by a newer one.
+//     it is folded. The rest of the payment is the channel's credit.
+//   - An amount that is accepted and not settled is in the channel's one settlement, expired or
+//     not, until it is collected or replaced by a newer one.
 package money

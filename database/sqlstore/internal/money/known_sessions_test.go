@@ -22,7 +22,7 @@ func mustCreateSession(t *testing.T, s *Ledger, id string, left int64) {
 }
 
 // TestUsesOfManySessionsShareATransaction holds the writer while several sessions are used. The
-// uses become one transaction, and those that are impossible do not affect the others.
+// uses become one transaction, and those that are impossible do not affect the rest.
 func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 	clock := testclock.New()
 	s := openAt(t, databasePath(t), engine.Options{Now: clock.Now})
@@ -37,9 +37,9 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 	}
 	g := enginetest.Hold(t, s.db)
 	type result struct {
-		what string
-		left int64
-		err  error
+		session string
+		left    int64
+		err     error
 	}
 	results := make(chan result)
 	n := 0
@@ -72,16 +72,16 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 		r := <-results
 		var want error
 		switch {
-		case r.what == "ended":
+		case r.session == "ended":
 			want = database.ErrExpired
-		case r.what == "missing":
+		case r.session == "missing":
 			want = database.ErrNotFound
-		case r.what == "few" && r.left == 0 && r.err != nil:
+		case r.session == "few" && r.left == 0 && r.err != nil:
 			want = ledger.ErrExhausted
 		}
-		testenv.Is(t, r.err, want, "%s", r.what)
+		testenv.Is(t, r.err, want, "%s", r.session)
 		if r.err == nil {
-			sums[r.what] += r.left
+			sums[r.session] += r.left
 		}
 	}
 	testenv.Check(t, g.Result())
@@ -92,7 +92,7 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 }
 
 // TestKnownSessionsAreCompared changes a session that was used before, in each way in which the
-// store does not learn of it. The next use must count from what the database has.
+// store does not learn of it. The next use must count from the database's row.
 func TestKnownSessionsAreCompared(t *testing.T) {
 	path := databasePath(t)
 	s, other := openAt(t, path, engine.Options{}), openAt(t, path, engine.Options{})

@@ -22,8 +22,8 @@ import (
 
 var updateOutcomes = flag.Bool("update-outcomes", false, "write the outcomes of idempotent calls to testdata")
 
-// sessionV1 and channelV1 are what the first version stored as outcomes, in JSON. They never
-// change: that version's processes may share a database with this one's.
+// sessionV1 and channelV1 are the first version's stored outcomes, in JSON. They never change: that
+// version's processes may share a database with this one's.
 type sessionV1 struct {
 	ID           string `json:"id"`
 	UserIdentity string `json:"userIdentity,omitempty"`

@@ -128,7 +128,7 @@ func (t tx) accept(c ledger.Channel, o ledger.Offer, spendable int64, s sale) (l
 	return c, t.settleLater(c, o.Expires, c.Due(o, t.Now))
 }
 
-// settleLater makes the payment that proves what is accepted the pending settlement of its channel.
+// settleLater makes the payment that proves the accepted amount its channel's pending settlement.
 // It is due at a time, or never if that is zero.
 func (t tx) settleLater(c ledger.Channel, expires, due time.Time) error {
 	return t.Change(`INSERT INTO settlements (channel, sequence, amount, proof, expires, due) VALUES ($1, $2, $3, $4, $5, $6)
@@ -138,7 +138,7 @@ func (t tx) settleLater(c ledger.Channel, expires, due time.Time) error {
 		[]byte(c.ID), c.Sequence, c.Accepted, c.Proof, expires.UnixMicro(), engine.Micros(due))
 }
 
-// expired returns what ledger.Channel.Expired is at the given time.
+// expired returns ledger.Channel.Expired at the given time.
 func (t tx) expired(c ledger.Channel, now time.Time) (int64, error) {
 	var pending time.Time
 	_, err := t.Row(`SELECT expires FROM settlements WHERE channel = $1`, engine.Args{[]byte(c.ID)}, (*engine.Instant)(&pending))

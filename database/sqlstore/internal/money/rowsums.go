@@ -8,8 +8,8 @@ import (
 )
 
 // CheckRows compares the rows of sessions with their checksums, a page at a time, and calls each
-// for every row: known says whether it has a checksum, and damage what is wrong, or "". An error of
-// each ends it.
+// for every row: known reports whether it has a checksum, and damage describes its damage, or is
+// "". An error of each ends it.
 func (s *Ledger) CheckRows(ctx context.Context, each func(known bool, damage string) error) error {
 	type row struct {
 		ledger.Session

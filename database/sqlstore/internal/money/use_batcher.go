@@ -179,7 +179,7 @@ func (u *useBatcher) earliest(of lane) time.Time {
 }
 
 // takeWaiting removes the waiting uses with callers that wait at least until the given time, and
-// returns them in order of arrival. The others wait for the next transaction.
+// returns them in order of arrival. The rest wait for the next transaction.
 func (u *useBatcher) takeWaiting(of lane, until time.Time) []*use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -287,7 +287,7 @@ func bySession(members []*use) (sessions [][]*use) {
 }
 
 // takeFromFree performs the uses of sessions that nobody has locked and that have enough left, and
-// leaves out the others.
+// leaves out the rest.
 func (t *useTransaction) takeFromFree(tx tx, sessions [][]*use) error {
 	var done, left []*use
 	var takes []take
@@ -357,7 +357,7 @@ func (t *useTransaction) finish(panicked any, err error) {
 }
 
 // failedForOne reports whether nothing has happened for a reason that may be one session's, such as
-// a page that cannot be read, so that the uses of others must be tried without it.
+// a page that cannot be read, so that the other sessions' uses must be tried without it.
 func (t *useTransaction) failedForOne(panicked any, err error) bool {
 	if err == nil || panicked != nil || t.lane.id != "" || t.u.known != nil {
 		return false

@@ -123,7 +123,7 @@ func TestUsePanics(t *testing.T) {
 	broken.Store(true)
 	g.Release()
 	for range callers {
-		testenv.Equal(t, <-panics, "no time", "what a caller recovered")
+		testenv.Equal(t, <-panics, "no time", "the value that a caller recovered")
 	}
 	testenv.Check(t, g.Result())
 	broken.Store(false)
@@ -156,8 +156,8 @@ func usesWaitForWriters(t *testing.T, s *Ledger, busy func() (end func())) {
 	mustCreateSession(t, s, "session", 3)
 	end := busy()
 	ctx := database.WithPatience(t.Context(), 100*time.Millisecond)
-	for _, what := range []string{"a use that waits for others", "another use of the same request"} {
-		testenv.Is(t, testenv.Error(s.UseSession(ctx, "session", 1, nil)), database.ErrBusy, "%s", what)
+	for _, use := range []string{"a use that waits for other uses", "another use of the same request"} {
+		testenv.Is(t, testenv.Error(s.UseSession(ctx, "session", 1, nil)), database.ErrBusy, "%s", use)
 	}
 	end()
 	testenv.Equal(t, testenv.Must(s.UseSession(t.Context(), "session", 1, nil))(t).Left, 2, "the first use that was not refused")

@@ -60,8 +60,8 @@ func TestUsesOfManySessionsShareTransactionsOfPostgres(t *testing.T) {
 }
 
 // TestUsesThatCannotBeShared: sessions that another node has locked, that have too little left, are
-// missing or damaged, have ended or are charged do not affect others' uses that wait with them.
-// Only the locked one's uses wait for the lock.
+// missing or damaged, have ended or are charged do not affect other sessions' uses that wait with
+// them. Only the locked one's uses wait for the lock.
 func TestUsesThatCannotBeShared(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	setup := New(enginetest.OpenPostgres(t, dsn+"&idle_in_transaction_session_timeout=0", engine.Options{}))

@@ -138,7 +138,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.keep(client)
 	defer p.drop(client)
 	if p.Refuse.Load() {
-		// What was sent is read, so that the connection is closed properly.
+		// The sent bytes are read, so that the connection is closed properly.
 		_, _ = client.Read(make([]byte, 4<<10))
 		return
 	}
