@@ -144,6 +144,7 @@ func TestKeysAreCached(t *testing.T) {
 }
 
 // TestCachedKeysAreBounded checks that no more keys are cached than the options allow.
+// Invariant 55.
 func TestCachedKeysAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 4
@@ -175,6 +176,7 @@ func TestCachedKeysAreBounded(t *testing.T) {
 
 // TestRemembered: current is true exactly if Authenticate does not query the store, and a key's
 // holder is remembered, with its secret alone, until the key is found to be invalid.
+// Invariant 55.
 func TestRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
@@ -230,6 +232,7 @@ func TestExpiryIsJudgedByTheClock(t *testing.T) {
 
 // TestKeyReadBeforeItWasRevoked checks that a key that was read before a change is not used after
 // the change was seen.
+// Invariant 34.
 func TestKeyReadBeforeItWasRevoked(t *testing.T) {
 	for name, polling := range map[string]bool{"while polled": true, "before the first poll": false} {
 		t.Run(name, func(t *testing.T) {
@@ -318,6 +321,7 @@ func TestPollWithoutAnAnswer(t *testing.T) {
 
 // TestRecheck checks that a caller is checked again from the cache, without a query, until the poll
 // after a change, and that one query then serves all calls for a key.
+// Invariants 34, 35.
 func TestRecheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
@@ -371,6 +375,7 @@ func TestRecheck(t *testing.T) {
 
 // TestRecheckOutlivesItsFirstCaller checks that a call that waits for another call's query gets its
 // result, although the other call's client has gone.
+// Invariant 35.
 func TestRecheckOutlivesItsFirstCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)

@@ -165,6 +165,7 @@ func kindOf(t *testing.T, name string) keys.LimitKind {
 }
 
 // TestSecretIsNotStored searches for the secret in everything that the store wrote.
+// Invariant 36.
 func TestSecretIsNotStored(t *testing.T) {
 	dir := t.TempDir()
 	store := testenv.Must(sqlstore.OpenSQLite(filepath.Join(dir, "meta.db"), sqlstore.Options{}))(t)

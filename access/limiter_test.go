@@ -289,6 +289,7 @@ func TestLimiterRaces(t *testing.T) {
 
 // TestSpend: a request's additional cost delays those after it, and at most by a second and the
 // wait of one request.
+// Invariant 74.
 func TestSpend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := access.NewLimiter(access.LimiterOptions{Address: keys.Limits{RequestsPerSecond: 10, ConcurrentRequests: 100}})

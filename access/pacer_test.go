@@ -69,6 +69,7 @@ func (m *meter) check(t *testing.T, bytesPerSecond int64, seconds int) {
 }
 
 // TestPace checks that a group's streams together achieve the rate, in equal shares.
+// Invariant 38.
 func TestPace(t *testing.T) {
 	const seconds = 6
 	for _, bytesPerSecond := range []int64{1 << 10, 64 << 10, 32 << 20, 512 << 20} {
@@ -127,6 +128,7 @@ func TestPaceWhileStreamsStartAndEnd(t *testing.T) {
 
 // TestPaceWhileStreamsAreCancelled checks that a cancelled waiter consumes nothing, whether it is
 // first in the queue or not.
+// Invariant 38.
 func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 	for _, bytesPerSecond := range []int64{64 << 10, 32 << 20, 512 << 20} {
 		synctest.Test(t, func(t *testing.T) {

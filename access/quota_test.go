@@ -138,6 +138,7 @@ func TestReservations(t *testing.T) {
 
 // TestQuotaOfChannels checks that channels count from their reservation on, even after they were
 // closed or have expired.
+// Invariant 44.
 func TestQuotaOfChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -297,6 +298,7 @@ func TestWithoutAQuotaNothingIsLookedUp(t *testing.T) {
 
 // TestQuotaRace checks that, whatever concurrent writers do, no more than the quota is ever
 // stored, and hardly less in the end.
+// Invariants 40, 41, 43.
 func TestQuotaRace(t *testing.T) {
 	for name, limits := range map[string]keys.Limits{
 		"bytes": {StoredBytes: 150_000, OccupiedBytes: keys.Unlimited}, "objects": {StoredObjects: 100}, "occupied": {OccupiedBytes: 300_000},

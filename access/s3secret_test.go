@@ -40,6 +40,7 @@ func wantSecret(t *testing.T, when string, k *access.Authenticator, id, want str
 
 // TestRecheckOfASigner: who has signed with a key's S3 secret is refused when it is replaced or
 // removed, and who has sent the key is not.
+// Invariant 34.
 func TestRecheckOfASigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := boxOf(t, "01")
@@ -122,6 +123,7 @@ func TestS3Secrets(t *testing.T) {
 
 // TestS3SecretsWithoutTheirMasterKey: without the file, or with another, a database yields no
 // secret, and the operator is told which key is concerned.
+// Invariant 36.
 func TestS3SecretsWithoutTheirMasterKey(t *testing.T) {
 	store := openStores(t, 1)[0]
 	box := boxOf(t, "01")

@@ -11,6 +11,7 @@ import (
 
 // TestChangedManifests flips a bit in each byte of a manifest: it is not read, even if it is still
 // valid JSON.
+// Invariant 122.
 func TestChangedManifests(t *testing.T) {
 	r := &Repository{Bytes: memory.New()}
 	r.backUp(t, "one", time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC), 3, func(int) bool { return true })
@@ -20,6 +21,7 @@ func TestChangedManifests(t *testing.T) {
 }
 
 // TestChangedPacks flips a bit in a pack: no body in it is read.
+// Invariant 124.
 func TestChangedPacks(t *testing.T) {
 	r := &Repository{Bytes: memory.New()}
 	r.backUp(t, "one", time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC), 3, func(int) bool { return true })

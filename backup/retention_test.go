@@ -7,6 +7,7 @@ import (
 )
 
 // TestRetention keeps backups by each rule. The times are hours before a Wednesday at noon.
+// Invariant 124.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)

@@ -33,6 +33,7 @@ func namesOf(page metastore.Page) (names []string) {
 
 // TestKeysInPages: pages of blobs and markers have each entry once, whatever their size in entries
 // and bytes, and lists of blobs have no marker.
+// Invariant 186.
 func TestKeysInPages(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	testenv.OK(t, f.CreateBucket(t.Context(), "a", ""))
@@ -71,6 +72,7 @@ func TestKeysInPages(t *testing.T) {
 }
 
 // TestBuckets: a bucket is there once it was created, or while it has a blob or a marker.
+// Invariant 186.
 func TestBuckets(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	ctx := t.Context()
@@ -110,6 +112,7 @@ func TestBuckets(t *testing.T) {
 }
 
 // TestBucketsAreDeletedBesideWrites: a blob that is stored while its bucket is deleted stays.
+// Invariant 186.
 func TestBucketsAreDeletedBesideWrites(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	for i := range 50 {

@@ -54,6 +54,7 @@ func TestExpiryOfACopy(t *testing.T) {
 
 // TestDescribedAnew: a copy onto itself that keeps the date is decided by the blob as it is, and is
 // done again if that has changed meanwhile.
+// Invariant 188.
 func TestDescribedAnew(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	f.put(t, "name", []byte("x"))
@@ -87,6 +88,7 @@ func (f *fixture) free(t testing.TB) {
 
 // TestCopiedBytesAreFreedWithTheLastCopy copies, moves, replaces and deletes blobs with the same
 // bytes, which must be readable while a blob has them, and be freed when none has.
+// Invariant 5.
 func TestCopiedBytesAreFreedWithTheLastCopy(t *testing.T) {
 	for _, grace := range []time.Duration{0, time.Hour} {
 		for _, size := range []int{0, 10, 5<<20 + 3} {
@@ -120,6 +122,7 @@ func TestCopiedBytesAreFreedWithTheLastCopy(t *testing.T) {
 
 // TestReaderKeepsCopiedBytes deletes all blobs that have a content while it is read by one name,
 // and frees its bytes when the reader has ended.
+// Invariant 5.
 func TestReaderKeepsCopiedBytes(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	body := randomBytes(2, 5<<20)

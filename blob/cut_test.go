@@ -38,6 +38,7 @@ func (w *pausing) Write(p []byte) (int, error) {
 // TestDeletedBlobOfManyExtentsIsReadToItsEnd reads a blob slowly that has more extents than a
 // lookup returns and more than are freed together. The reader must get all of it, however the blob
 // is removed during the read.
+// Invariant 5.
 func TestDeletedBlobOfManyExtentsIsReadToItsEnd(t *testing.T) {
 	ctx := context.Background()
 	body := randomBytes(1, 66<<20+1)
@@ -153,6 +154,7 @@ func (s *slowLookup) OpenBlob(ctx context.Context, account, name string) (metast
 
 // TestStalledLookupDelaysNothing replaces and frees what a lookup has found while it waits, and
 // opens other blobs. The lookup must then find what exists, never what was freed.
+// Invariant 129.
 func TestStalledLookupDelaysNothing(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})

@@ -28,6 +28,7 @@ func (u unanswered) PutPart(ctx context.Context, id string, p metastore.Part, ex
 
 // TestWritesInDoubtKeepTheirBytes checks that a blob and a part keep their bytes if their commits
 // have an unknown outcome.
+// Invariant 15.
 func TestWritesInDoubtKeepTheirBytes(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	doubtful := blob.New(unanswered{f.meta}, f.bytes, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})

@@ -79,6 +79,7 @@ func (f *fixture) largeGarbage(t *testing.T, n int) []bytestore.Name {
 
 // TestOverwritesLeaveABoundedBacklog replaces a blob a thousand times a second, which is about what
 // 32 concurrent deletes of 30 ms each can handle.
+// Invariant 128.
 func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 	inRun(t, func(f *fixture) *blob.Service {
 		slow := func(bytestore.Name) error { time.Sleep(30 * time.Millisecond); return nil }
@@ -104,6 +105,7 @@ func TestOverwritesLeaveABoundedBacklog(t *testing.T) {
 
 // TestLargeGarbageDelaysNoRequests checks that garbage that arose after a large content is freed
 // before all of that content.
+// Invariant 128.
 func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 	var mu sync.Mutex
 	var order []bytestore.Name
@@ -136,6 +138,7 @@ func TestLargeGarbageDelaysNoRequests(t *testing.T) {
 // TestUndeletableObjectsDelayNothing checks that objects which the store does not delete are
 // retried after a pause, and that everything else is freed, including the rest of their own
 // content. The errors are counted, and a few are kept.
+// Invariant 128.
 func TestUndeletableObjectsDelayNothing(t *testing.T) {
 	var (
 		mu          sync.Mutex
@@ -242,6 +245,7 @@ func TestSweepContinuesPastUndeletableOrphans(t *testing.T) {
 
 // TestOrphanAge checks that an object is swept no sooner than 48 hours after it was created, four
 // times the 12 hours within which a commit may refer to it.
+// Invariant 5.
 func TestOrphanAge(t *testing.T) {
 	if metastore.MaxExtentAge != 12*time.Hour || blob.OrphanAge != 48*time.Hour {
 		t.Errorf("an extent is accepted for %s, an orphan swept after %s", metastore.MaxExtentAge, blob.OrphanAge)
@@ -271,6 +275,7 @@ func TestDeleteFreesBeforeItReturns(t *testing.T) {
 
 // TestDeleteFreesWithTheLastCopy deletes a content of few objects and one of many that another blob
 // has too: its bytes stay until that is deleted.
+// Invariant 5.
 func TestDeleteFreesWithTheLastCopy(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1, ExtentSize: 1 << 20})
 	for name, size := range map[string]int{"small": 1, "many": 40<<20 + 1} {
@@ -495,6 +500,7 @@ func TestRunReportsItsRuns(t *testing.T) {
 
 // TestHeldGarbageIsKeptForBackups checks that a delete during a hold leaves the bytes, which are
 // freed when the hold has ended, and that what was garbage before the hold is freed meanwhile.
+// Invariant 121.
 func TestHeldGarbageIsKeptForBackups(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1})
 	for _, name := range []string{"before", "during", "later"} {
@@ -518,6 +524,7 @@ func TestHeldGarbageIsKeptForBackups(t *testing.T) {
 
 // TestHeldGarbageIsFreedOnAFullDisk checks that a hold ends where the space ends: a delete frees
 // its own bytes before it returns, and a write that is refused makes Run free the rest.
+// Invariant 121.
 func TestHeldGarbageIsFreedOnAFullDisk(t *testing.T) {
 	var full atomic.Bool
 	inRun(t, func(f *fixture) *blob.Service {

@@ -73,6 +73,7 @@ func (f *inlineFixture) wantHealed(t testing.TB) {
 
 // TestHealInline reads a damaged body, which is an error before the first byte, and heals it for
 // the blob and its copy; and so one that the scrub alone has found.
+// Invariant 118.
 func TestHealInline(t *testing.T) {
 	f := newInlineFixture(t)
 	testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: metastore.BlobName{Account: "a", Name: "name"}, To: metastore.BlobName{Account: "a", Name: "copy"}}))(t)
@@ -103,6 +104,7 @@ func TestHealInline(t *testing.T) {
 
 // TestHealInlineRefusesSources has a source with damaged bytes, without the body, of another
 // instance, and one that cannot be read: nothing changes.
+// Invariant 118.
 func TestHealInlineRefusesSources(t *testing.T) {
 	unreadable := errors.New("unreadable")
 	for name, change := range map[string]func(t *testing.T, f *inlineFixture) (why error){
@@ -159,6 +161,7 @@ func (m healCuts) HealBody(ctx context.Context, d metastore.Damage, damaged, bod
 
 // TestHealInlineIsCut ends a heal while the source is searched, before the transaction and after
 // it: the blob is damaged or healed, and the next heal repairs it.
+// Invariant 118.
 func TestHealInlineIsCut(t *testing.T) {
 	for name, cut := range map[string]func(t *testing.T, f *inlineFixture){
 		"while the source is searched": func(t *testing.T, f *inlineFixture) {
@@ -200,6 +203,7 @@ func TestHealInlineWaitsForSpace(t *testing.T) {
 }
 
 // TestHealsInlineAtOnce heals in several processes at once: one does.
+// Invariant 118.
 func TestHealsInlineAtOnce(t *testing.T) {
 	f := newInlineFixture(t)
 	var all, found sync.WaitGroup
@@ -221,6 +225,7 @@ func TestHealsInlineAtOnce(t *testing.T) {
 }
 
 // TestHealInlineOfWhatIsGone deletes, replaces and restores a blob while its body is looked for.
+// Invariant 118.
 func TestHealInlineOfWhatIsGone(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, f *inlineFixture){
 		"deleted": func(t *testing.T, f *inlineFixture) { testenv.OK(t, f.Delete(t.Context(), "a", "name", nil)) },

@@ -117,6 +117,7 @@ func (f *damagedFixture) wantHealed(t testing.TB) {
 }
 
 // TestHeal repairs a damaged object of a blob and its copy.
+// Invariant 118.
 func TestHeal(t *testing.T) {
 	f := newDamagedFixture(t)
 	testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: metastore.BlobName{Account: "a", Name: "name"}, To: metastore.BlobName{Account: "a", Name: "copy"}}))(t)
@@ -130,6 +131,7 @@ func TestHeal(t *testing.T) {
 
 // TestHealRefusesDamagedSources has a backup that is damaged, cut, empty, another instance's, or
 // out of reach: nothing changes.
+// Invariant 118.
 func TestHealRefusesDamagedSources(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, f *damagedFixture){
 		"damaged": func(t *testing.T, f *damagedFixture) { alter(t, f.backup, f.object, 2<<20, flip(1<<20)) },
@@ -152,6 +154,7 @@ func TestHealRefusesDamagedSources(t *testing.T) {
 }
 
 // TestHealWaitsForSpace heals on a full disk, and once there is space.
+// Invariant 118.
 func TestHealWaitsForSpace(t *testing.T) {
 	f := newDamagedFixture(t)
 	full := f.service(blob.Options{Space: func(int64) error { return bytestore.ErrNoSpace }})
@@ -179,6 +182,7 @@ func (m healCuts) HealExtent(ctx context.Context, d metastore.Damage, fresh meta
 
 // TestHealIsCut ends a heal before the new object is complete, before the transaction and after it.
 // The blob is never worse than before, and the next heal repairs it. What is left is an orphan.
+// Invariant 118.
 func TestHealIsCut(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -214,6 +218,7 @@ func TestHealIsCut(t *testing.T) {
 
 // TestHealsAtOnce heals in several processes at once: the blob is whole, and no object is left
 // over.
+// Invariant 118.
 func TestHealsAtOnce(t *testing.T) {
 	f := newDamagedFixture(t)
 	var all sync.WaitGroup
@@ -228,6 +233,7 @@ func TestHealsAtOnce(t *testing.T) {
 
 // TestHealKeepsWhatIsRead heals a blob that is being read: the old object stays until the reader
 // has ended, and the reader goes on with the new one.
+// Invariant 118.
 func TestHealKeepsWhatIsRead(t *testing.T) {
 	f := newDamagedFixture(t)
 	c := f.open(t, "name")
@@ -248,6 +254,7 @@ func TestHealKeepsWhatIsRead(t *testing.T) {
 
 // TestHealFollowsOtherNodes lets a node that does no background work find damage: the one that does
 // heals it soon after it has learned it.
+// Invariant 118.
 func TestHealFollowsOtherNodes(t *testing.T) {
 	var source copySource
 	service := func(f *fixture) *blob.Service {
@@ -280,6 +287,7 @@ func TestHealFollowsOtherNodes(t *testing.T) {
 
 // TestReaderFollowsAHeal has a reader on another node, which has the extent's row from before the
 // heal: it reads the new object once the old one is gone.
+// Invariant 118.
 func TestReaderFollowsAHeal(t *testing.T) {
 	f := newDamagedFixture(t)
 	other := blob.New(f.meta, f.bytes, blob.Options{ExtentSize: 2 << 20})

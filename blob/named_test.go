@@ -14,6 +14,7 @@ import (
 
 // TestUploadsByKey walks through pages of random lists of uploads, of blobs and of folder markers,
 // and compares them with the uploads.
+// Invariant 185.
 func TestUploadsByKey(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	random := rand.New(rand.NewPCG(3, 4))

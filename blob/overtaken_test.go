@@ -26,6 +26,7 @@ func (s *overtakenStore) Parts(ctx context.Context, id string, after, limit int)
 
 // TestOvertakenComplete: a complete with totals that another one, or an abort, overtakes returns
 // its outcome, although the parts are gone.
+// Invariant 42.
 func TestOvertakenComplete(t *testing.T) {
 	for name, want := range map[string]error{"complete": nil, "abort": metastore.ErrAborted} {
 		f := newFixture(t, blob.Options{})

@@ -12,6 +12,7 @@ import (
 )
 
 // TestPauses checks how long a task pauses after a step, and how large the next one is.
+// Invariant 133.
 func TestPauses(t *testing.T) {
 	const most = 800
 	for name, c := range map[string]struct {

@@ -70,6 +70,7 @@ func (f *fixture) overwrite(t *testing.T, n int) {
 
 // TestBackgroundTasksYieldToRequests runs each background task with and without requests in
 // progress, and checks the number and size of its steps and that it pauses between them.
+// Invariant 133.
 func TestBackgroundTasksYieldToRequests(t *testing.T) {
 	const items = 600
 	ctx := context.Background()
@@ -134,6 +135,7 @@ func TestBackgroundTasksYieldToRequests(t *testing.T) {
 
 // TestFullDiskIsFreedWithoutPauses checks that garbage is freed as fast as possible if requests
 // fail for want of space.
+// Invariant 133.
 func TestFullDiskIsFreedWithoutPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, blob.Options{})

@@ -11,6 +11,7 @@ import (
 // TestPinsModel runs random histories of one blob, which is replaced, looked up, pinned, unpinned
 // and freed. A content that is read is never freed, a freed content is never pinned, a content
 // without readers can be freed immediately, and no state is left at the end.
+// Invariant 129.
 func TestPinsModel(t *testing.T) {
 	type looking struct {
 		l     lookup

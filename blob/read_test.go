@@ -189,6 +189,7 @@ func (m *meddler) Write(p []byte) (int, error) {
 
 // TestChangeAfterTheCheckIsNotServed checks that bytes which change after their block was checked,
 // and before they are sent, are not sent.
+// Invariant 4.
 func TestChangeAfterTheCheckIsNotServed(t *testing.T) {
 	const size = 2 << 20
 	body := randomBytes(1, size)
@@ -303,6 +304,7 @@ func (stallingFile) SyscallConn() (syscall.RawConn, error) { return nil, errors.
 
 // TestStalledStoreBlocksNoOthers checks that readers which get nothing from the store, however
 // many, do not delay the readers of another object, whichever way of reading is used.
+// Invariant 62.
 func TestStalledStoreBlocksNoOthers(t *testing.T) {
 	const stalled, size = 200, 1 << 20
 	for _, buffers := range []int64{0, -1} {
@@ -416,6 +418,7 @@ type plainReader struct{ io.Reader }
 
 // TestDamagedCopyIsEvicted checks that a cached copy that was damaged is dropped: the read gets the
 // bytes from the underlying store, and so does the next one.
+// Invariant 86.
 func TestDamagedCopyIsEvicted(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	want := randomBytes(7, 1<<20)
@@ -482,6 +485,7 @@ func (s *brokenStore) Open(ctx context.Context, name bytestore.Name, off, n int6
 }
 
 // TestOnlyTheStoreReportsDamage checks that an unreachable store is not reported as damage.
+// Invariant 14.
 func TestOnlyTheStoreReportsDamage(t *testing.T) {
 	broken := &brokenStore{Store: memory.New()}
 	for _, buffers := range []int64{0, -1} {
@@ -537,6 +541,7 @@ func (m *damagedRows) damaged(extents []metastore.Extent) []metastore.Extent {
 
 // TestDamagedInlineBodyIsNotServed checks that inline contents are compared with their checksum,
 // whichever range is requested.
+// Invariant 4.
 func TestDamagedInlineBodyIsNotServed(t *testing.T) {
 	f := newFixture(t, blob.Options{VerifyTTL: time.Hour})
 	rows := &damagedRows{Metadata: f.meta}

@@ -109,6 +109,7 @@ func disjoint(rng *rand.Rand, n int, size, longest int64) []blob.Range {
 
 // TestRangesReadEachBlockOnce reads many ranges in random order. The bytes must be correct, no
 // block may be read twice, and bytes that are read and not sent must be paid for.
+// Invariant 64.
 func TestRangesReadEachBlockOnce(t *testing.T) {
 	store := newCountingStore()
 	f := newOverStore(t, store, blob.Options{})

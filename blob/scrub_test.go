@@ -80,11 +80,13 @@ func (f *fixture) wantDamage(t testing.TB, want map[bytestore.Name]uint64, which
 
 // TestScrubFindsDamage flips bytes of objects, truncates and removes them, and lets a scrub find
 // them, and a comparison with the listing those with another size.
+// Invariants 116, 117.
 func TestScrubFindsDamage(t *testing.T) {
 	testScrubFindsDamage(t, memory.New())
 }
 
 // TestScrubFindsDamageInFiles does the same in a folder.
+// Invariant 116.
 func TestScrubFindsDamageInFiles(t *testing.T) {
 	files := testenv.Must(localfs.Open(t.TempDir(), localfs.Options{Reserve: -1}))(t)
 	testenv.AtEnd(t, files.Close)
@@ -169,6 +171,7 @@ func openHook(store bytestore.Store, before func(bytestore.Name) error) bytestor
 
 // TestScrubResumes stops a round after each number of objects, and continues it in another Service:
 // each object is read once, and none is skipped.
+// Invariant 116.
 func TestScrubResumes(t *testing.T) {
 	const blobs = 6
 	for stopAfter := range blobs {
@@ -207,6 +210,7 @@ func TestScrubResumes(t *testing.T) {
 
 // TestScrubResumesAfterAPause stops a round while it waits for the next extent to be due: the next
 // run does not check the last one again.
+// Invariant 116.
 func TestScrubResumesAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, blob.Options{})
@@ -226,6 +230,7 @@ func TestScrubResumesAfterAPause(t *testing.T) {
 }
 
 // TestDeletedIsNoDamage deletes, moves and replaces blobs just before their objects are read.
+// Invariant 116.
 func TestDeletedIsNoDamage(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1})
 	names := map[bytestore.Name]string{}
@@ -243,6 +248,7 @@ func TestDeletedIsNoDamage(t *testing.T) {
 
 // TestUnreachableStoreIsNoDamage scrubs a store that cannot be reached, and one that is not the
 // instance's, as a folder that is not mounted.
+// Invariant 116.
 func TestUnreachableStoreIsNoDamage(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1})
 	testenv.Must(history.Bind(t.Context(), f.meta, f.bytes))(t)
@@ -265,6 +271,7 @@ func TestUnreachableStoreIsNoDamage(t *testing.T) {
 }
 
 // TestReadRecordsDamage reads a damaged blob that no scrub has found yet.
+// Invariant 117.
 func TestReadRecordsDamage(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	body := randomBytes(1, 2<<20)
@@ -299,6 +306,7 @@ func (s *staleCache) Open(ctx context.Context, name bytestore.Name, off, n int64
 }
 
 // TestDamagedCacheIsNoDamage reads a blob that is damaged in a cache alone.
+// Invariant 116.
 func TestDamagedCacheIsNoDamage(t *testing.T) {
 	f := newFixture(t, blob.Options{})
 	body := randomBytes(1, 100_000)
@@ -310,6 +318,7 @@ func TestDamagedCacheIsNoDamage(t *testing.T) {
 
 // TestScrubRuns runs the scrub in the background: it begins by itself, ends within its period, and
 // begins once in each, and damage is known within a period.
+// Invariant 116.
 func TestScrubRuns(t *testing.T) {
 	const period = 24 * time.Hour
 	scrubs := 0
@@ -340,6 +349,7 @@ func TestScrubRuns(t *testing.T) {
 
 // TestScrubKeepsItsPace measures how long a round takes: as long as most of its period if there is
 // much to read, and otherwise as minScrubRate says.
+// Invariant 116.
 func TestScrubKeepsItsPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, blob.Options{})

@@ -52,6 +52,7 @@ func TestPutThenReadAnyRange(t *testing.T) {
 	}
 }
 
+// Invariant 7.
 func TestETagDependsOnContentAlone(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
@@ -71,6 +72,7 @@ func TestETagDependsOnContentAlone(t *testing.T) {
 	}
 }
 
+// Invariant 9.
 func TestPutRefusals(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
@@ -163,6 +165,7 @@ func TestFullStoreAllowsOnlyDeletes(t *testing.T) {
 	f.wantObjects(t, 0, "after the delete, which frees space")
 }
 
+// Invariant 5.
 func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
@@ -187,6 +190,7 @@ func TestBytesAreFreedWhenTheLastReaderEnds(t *testing.T) {
 
 // TestReadersRaceWithOverwrites checks that readers that race with overwrites and Run read one
 // version completely.
+// Invariant 3.
 func TestReadersRaceWithOverwrites(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -228,6 +232,7 @@ func TestReadersRaceWithOverwrites(t *testing.T) {
 	f.wantObjects(t, 1, "(of one blob)")
 }
 
+// Invariant 4.
 func TestDamageIsNeverServed(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})

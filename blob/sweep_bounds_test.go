@@ -49,6 +49,7 @@ func sweptOrphans(t *testing.T, orphans int, unreferenced func(call int, found [
 
 // TestSweepStopsInTheSecondPass checks that a sweep deletes no more objects than it counted, stops
 // if it finds many more, and deletes nothing if it could not count them.
+// Invariant 130.
 func TestSweepStopsInTheSecondPass(t *testing.T) {
 	const objects, fails = 1_500, -1
 	for name, c := range map[string]struct {

@@ -23,6 +23,7 @@ func (f *fixture) orphan(t *testing.T) {
 	testenv.OK(t, f.bytes.Put(context.Background(), name, strings.NewReader("x"), 1))
 }
 
+// Invariant 5.
 func TestOrphanSweepSparesTheYoungAndTheLiving(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})
@@ -50,6 +51,7 @@ func TestOrphanSweepSparesTheYoungAndTheLiving(t *testing.T) {
 
 // TestSweepKeepsObjectsAfterARecovery: of objects that nothing refers to, those that were made
 // before a time are kept for as long as Options says.
+// Invariant 100.
 func TestSweepKeepsObjectsAfterARecovery(t *testing.T) {
 	var before time.Time
 	f := newFixture(t, blob.Options{KeptBefore: func() time.Time { return before }})
@@ -139,6 +141,7 @@ func TestRunPerformsAllTasks(t *testing.T) {
 }
 
 // TestSweepWithoutItsEpoch checks that there is no sweep if no epoch can be made before it.
+// Invariant 96.
 func TestSweepWithoutItsEpoch(t *testing.T) {
 	f := newFixture(t, blob.Options{BeforeSweep: func(context.Context) error { return history.ErrFenced }})
 	if swept, err := f.SweepOrphans(t.Context()); !errors.Is(err, history.ErrFenced) || swept.Listed != 0 {

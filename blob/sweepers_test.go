@@ -18,6 +18,7 @@ import (
 // TestConcurrentSweepers runs two services over the same stores. Each purges, frees and sweeps
 // while both write and read. They must not delete anything that is referenced, and must leave no
 // orphan.
+// Invariant 130.
 func TestConcurrentSweepers(t *testing.T) {
 	const rounds, orphans, writers, turns = 4, 40, 4, 10
 	ctx := context.Background()

@@ -323,6 +323,7 @@ func TestCompleteTakesAllUnevenParts(t *testing.T) {
 
 // TestNamedPartRacesWithComplete: if a part is sent again while it is named, either the part is
 // refused, or the completion, because what was named is not there any more.
+// Invariant 5.
 func TestNamedPartRacesWithComplete(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})

@@ -51,6 +51,7 @@ func TestPartsInAnyOrderInParallelAndAgain(t *testing.T) {
 	f.wantObjects(t, 2*(parts-1), "once re-sent parts are freed") // the short last part is inline
 }
 
+// Invariant 9.
 func TestPartRefusals(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
@@ -130,6 +131,7 @@ func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
 	}
 }
 
+// Invariant 6.
 func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{})
@@ -155,6 +157,7 @@ func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
 
 // TestReSentPartRacesWithComplete checks that a part that arrives again during Complete is either
 // in the blob or rejected.
+// Invariant 6.
 func TestReSentPartRacesWithComplete(t *testing.T) {
 	ctx := context.Background()
 	f := newFixture(t, blob.Options{InlineSize: -1})

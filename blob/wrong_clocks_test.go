@@ -36,6 +36,7 @@ func (m *midway) Read(p []byte) (int, error) {
 // spare what another is about to commit. What is too old to be committed by the database's clock
 // must be rejected, whatever the node's clock shows, and must not be deleted by a sweep that is
 // uncertain about the time.
+// Invariant 102.
 func TestNodesWithWrongClocks(t *testing.T) {
 	testenv.Postgres(t) // prevents the server from being stopped
 	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {

@@ -382,6 +382,7 @@ func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestHangingNodeDelaysFewCalls checks that for some time a node that hangs is asked last.
+// Invariant 172.
 func TestHangingNodeDelaysFewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -404,6 +405,7 @@ func TestHangingNodeDelaysFewCalls(t *testing.T) {
 
 // TestNodeThatIsBehindIsAskedLast checks that a node's answer counts although its time stands
 // still, and that for some time the node is asked last.
+// Invariant 172.
 func TestNodeThatIsBehindIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stood, behind := time.Now(), 0
@@ -553,6 +555,7 @@ func FuzzAnswers(f *testing.F) {
 
 // TestNodeThatIsAheadHasFailed asks nodes that are ahead of the clock by different times. No answer
 // from a node that is more than a minute ahead is used, whatever it is asked for.
+// Invariants 171, 172.
 func TestNodeThatIsAheadHasFailed(t *testing.T) {
 	const answer = `{"sequence_number":"7"}`
 	now := chainTime
@@ -594,6 +597,7 @@ func TestNodeThatIsAheadHasFailed(t *testing.T) {
 }
 
 // TestHeadOfAnotherTime asks for the head of a node behind a proxy that removes the headers.
+// Invariant 171.
 func TestHeadOfAnotherTime(t *testing.T) {
 	for ahead, failed := range map[time.Duration]bool{time.Minute: false, time.Minute + time.Microsecond: true} {
 		c := newClient(t, Options{Rounds: 1, Now: func() time.Time { return chainTime }, Nodes: []string{node(t, func(w http.ResponseWriter, r *http.Request) {

@@ -52,6 +52,7 @@ func (m *manyChannels) Read(p []byte) (int, error) {
 
 // TestOneOfManyChannels reads two channels of a payer who has as many as do not fit into
 // maxResponse. Memory does not grow with their number.
+// Invariant 100.
 func TestOneOfManyChannels(t *testing.T) {
 	const count, most = 15_000, 1 << 20
 	before := testenv.Heap()

@@ -266,6 +266,7 @@ func (n *onChain) pays(t *testing.T) (payer, receiver *micropay.Signer, p microp
 
 // TestSimulationForetellsTheSubmission simulates and then submits payments that the chain executes,
 // executes with failure, or refuses. A simulation has no effect.
+// Invariant 175.
 func TestSimulationForetellsTheSubmission(t *testing.T) {
 	n := startFullnode(t)
 	const done = "Executed successfully"
@@ -383,6 +384,7 @@ func TestAccountsOfAFullnode(t *testing.T) {
 }
 
 // TestFullnodeThatLies asks a fullnode that states a wrong time, alone and beside an honest one.
+// Invariant 171.
 func TestFullnodeThatLies(t *testing.T) {
 	n := startFullnode(t)
 	honest := n.Beside()

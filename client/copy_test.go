@@ -64,6 +64,7 @@ func TestPutObject(t *testing.T) {
 
 // TestPutObjectResumes interrupts a copy. The next call must neither read nor send bytes that the
 // target has acknowledged, unless the source was replaced since.
+// Invariant 150.
 func TestPutObjectResumes(t *testing.T) {
 	const size = 10*copiedPart - 5
 	for name, replaced := range map[string]bool{"the same source": false, "another source": true} {

@@ -106,6 +106,7 @@ func replacedBy(size int) func(*download) {
 
 // TestDownloadFileResumes checks that a download that was interrupted is continued by the next
 // call, and which ranges that call requests if something has changed meanwhile.
+// Invariant 146.
 func TestDownloadFileResumes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -167,6 +168,7 @@ func TestDownloadFileResumes(t *testing.T) {
 }
 
 // TestDownloadFileIsAtomic checks that a download that fails leaves the file as it was.
+// Invariant 146.
 func TestDownloadFileIsAtomic(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)

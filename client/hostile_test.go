@@ -178,6 +178,7 @@ var hostileCalls = []struct {
 
 // FuzzHostileServer sends arbitrary bytes as the responses to each call: the call must return,
 // within a few requests and an hour, without a panic. Replies are separated by a line "----".
+// Invariant 151.
 func FuzzHostileServer(f *testing.F) {
 	head := "HTTP/1.1 200 OK\r\nETag: " + checksum.ETag(5, 1) + "\r\nContent-Length: "
 	page := `{"blobs":[{"name":"p/a","size":1}],"prefixes":["p/b/"],"next":"p/b/"}`
@@ -222,6 +223,7 @@ func FuzzHostileServer(f *testing.F) {
 
 // TestBadResponses checks which member of a response is refused, that the request is not repeated,
 // and that the outcome is unknown if it may have had an effect.
+// Invariant 151.
 func TestBadResponses(t *testing.T) {
 	etag := checksum.ETag(5, checksum.Update(0, []byte("hello")))
 	part := func(contentRange string) map[string]string {
@@ -344,6 +346,7 @@ func withLength(length int64, header map[string]string) step {
 
 // TestHostileConnections checks responses that are refused while they arrive, and how long that
 // takes at most.
+// Invariant 151.
 func TestHostileConnections(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -385,6 +388,7 @@ func TestHostileConnections(t *testing.T) {
 
 // TestWaitsAreBounded checks that the client does not wait longer than its options permit, logs
 // before it waits, and reports the time that the server demanded.
+// Invariant 152.
 func TestWaitsAreBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		field  string
@@ -428,6 +432,7 @@ func TestWaitsAreBounded(t *testing.T) {
 
 // TestMemoryOfResponses measures the memory that the client allocates for responses that are made
 // to take much.
+// Invariant 151.
 func TestMemoryOfResponses(t *testing.T) {
 	const most = 160 << 20 // bytes: a page of 32 MiB, read into a growing buffer, and as much again
 	list := func(c *client.Client) error { return last(c.List(t.Context(), "team", client.ListOptions{})) }

@@ -69,6 +69,7 @@ type interrupted struct {
 
 // TestTransfersLeaveNothingRunning checks that transfers that end early leave no goroutine:
 // synctest.Test fails if one of its bubble cannot end.
+// Invariant 148.
 func TestTransfersLeaveNothingRunning(t *testing.T) {
 	errSource := errors.New("the source fails")
 	errTarget := errors.New("the target fails")

@@ -113,6 +113,7 @@ func TestPayerBuysAndRefills(t *testing.T) {
 // TestPayerPaysOnceWhateverIsLost checks that each request of a payer can be lost, answered without
 // the payer noticing, or cut, once or until the payer returns an error, and that a later process
 // finds the bought chunksets and pays nothing twice.
+// Invariant 142.
 func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]fault{"not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {
@@ -198,6 +199,7 @@ func payOnce(t *testing.T, label fault, at, attempts int, pause time.Duration) b
 
 // TestPayersShareAStateFile checks that payers of one state file, concurrent as in several
 // processes, never sign conflicting numbers, and make one purchase when all need one.
+// Invariant 142.
 func TestPayersShareAStateFile(t *testing.T) {
 	const payers, goroutines, rounds = 4, 4, 5
 	c := newClient(t, newService(t, serviceOptions{price: 1}))

@@ -242,6 +242,7 @@ func (l *liar) stored(answer string, raw []byte) []byte {
 // that lies in any way can collect at most MaxPurchase more than the chunksets that it has
 // delivered cost at MaxPrice, and never more than MaxSpend, unless channels are closed after
 // refusals. Afterwards WriteOff lets the payer go on with a service that has become honest.
+// Invariant 143.
 func TestLyingServiceTakesAtMostOnePurchase(t *testing.T) {
 	const maxPrice, maxPurchase, maxSpend = 2, 20, 10_000_000
 	other := testenv.Must(newSigner(2))(t)

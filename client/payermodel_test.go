@@ -161,6 +161,7 @@ func (m *payerModel) deliversAll() {
 // network that loses requests and responses. After each step the service has accepted no more than
 // was signed, the chunksets that it sold cost exactly that, and no more than one purchase is in
 // doubt.
+// Invariant 142.
 func TestPayerModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, serviceOptions{price: modelPrice})

@@ -14,6 +14,7 @@ import (
 // TestPayerOfAServiceThatWasSetBack buys from a service that has forgotten its payments, and
 // perhaps the channel. The payer gets the chunksets again that it has paid for, in steps that the
 // selling limit of a new channel permits, and nothing else is signed.
+// Invariant 180.
 func TestPayerOfAServiceThatWasSetBack(t *testing.T) {
 	for name, known := range map[string]bool{"the channel is known": true, "the channel is lost": false} {
 		runInBubble(t, name, func(t *testing.T) {
@@ -83,6 +84,7 @@ func TestPendingPurchaseOfAServiceThatWasSetBack(t *testing.T) {
 
 // TestWithdrawalsWithoutAProof pays over a channel from which, by the service's report, more was
 // withdrawn than the payer knows. Nothing is signed above that, unless the caller has seen it.
+// Invariant 180.
 func TestWithdrawalsWithoutAProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)

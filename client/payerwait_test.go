@@ -40,6 +40,7 @@ func (s *chainService) checkSent(path string, amounts ...uint64) {
 // TestPayerBuysWithinTheSellingLimit buys more than the service sells at once: in purchases that
 // the limit permits, each after the one before was collected, with the gas that the service asks,
 // and without a refusal.
+// Invariant 155.
 func TestPayerBuysWithinTheSellingLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -63,6 +64,7 @@ func TestPayerBuysWithinTheSellingLimit(t *testing.T) {
 // TestPayerWaitsWithinItsBounds checks that a purchase which the selling limit does not permit ends
 // with an error: after MaxWait, with its context, or at once if waiting changes nothing. Chunksets
 // that were bought before remain.
+// Invariant 155.
 func TestPayerWaitsWithinItsBounds(t *testing.T) {
 	for name, test := range map[string]struct {
 		maxWait time.Duration
@@ -104,6 +106,7 @@ func TestPayerWaitsWithinItsBounds(t *testing.T) {
 // TestPayerShrinksToWhatARefusalPermits checks that a purchase is made smaller if the service
 // refuses it for a lower limit than the channel has shown, and that the number of such refusals is
 // bounded.
+// Invariant 155.
 func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -125,6 +128,7 @@ func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
 // TestPayerRenewsWhatHasExpired takes the chain away until a channel's payments have expired, at
 // the selling limit. When it is back, the payer renews the accepted amount by itself, after it
 // wrote it to its state file, and buys again.
+// Invariant 155.
 func TestPayerRenewsWhatHasExpired(t *testing.T) {
 	for name, test := range map[string]struct {
 		stopped string
@@ -195,6 +199,7 @@ func (s *chainService) sequences(path string) (list []uint64) {
 
 // TestPayerRenew renews by Payer.Renew: once, however often it is called, after another state has
 // signed higher numbers, and when there is nothing to renew.
+// Invariant 155.
 func TestPayerRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -226,6 +231,7 @@ func TestPayerRenew(t *testing.T) {
 
 // TestPayerOpensOnTheChainFirst checks that a payer never invents a channel's number if the service
 // collects on a chain, and sends neither a deposit nor an expiry.
+// Invariant 156.
 func TestPayerOpensOnTheChainFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -252,6 +258,7 @@ func TestPayerOpensOnTheChainFirst(t *testing.T) {
 // TestPayerSaysThatAnotherChannelIsNamed checks that options which name another channel than the
 // state file are an error, even if nothing must be bought, and that the payer uses the named
 // channel after CloseChannel.
+// Invariant 156.
 func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newService(t, serviceOptions{price: 3}))
@@ -275,6 +282,7 @@ func TestPayerSaysThatAnotherChannelIsNamed(t *testing.T) {
 // TestPayerDoesNotCountWhatWasRefused checks that a refused amount counts as spent until a minute
 // after it has expired, even after the channel was closed, and that MaxSpend permits as much again
 // then.
+// Invariant 157.
 func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, serviceOptions{price: 3})
@@ -314,6 +322,7 @@ func TestPayerDoesNotCountWhatWasRefused(t *testing.T) {
 
 // TestPayerRenewsOnlyWhatWasDelivered checks that a renewal is for the amount bought after a higher
 // amount was signed and refused, and that a service which asks for one without a payment gets none.
+// Invariant 143.
 func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -335,6 +344,7 @@ func TestPayerRenewsOnlyWhatWasDelivered(t *testing.T) {
 // TestPayerCountsCredit checks that a purchase's credit counts for the next one: a service that
 // charges more than its published price takes less than one MaxPrice with it, however many
 // purchases are made.
+// Invariant 143.
 func TestPayerCountsCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newChainService(t)
@@ -355,6 +365,7 @@ func TestPayerCountsCredit(t *testing.T) {
 
 // TestPayerBuysAnotherSessionNearTheEnd checks that nothing is added to a session in the last tenth
 // of its life, that its rest is used first, and that the next session has the needed chunksets.
+// Invariant 158.
 func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newService(t, serviceOptions{price: 3}))
@@ -378,6 +389,7 @@ func TestPayerBuysAnotherSessionNearTheEnd(t *testing.T) {
 
 // TestPaidReadsUseASessionThatEndsFirst reads with the former session's rest after Buy bought
 // another.
+// Invariant 158.
 func TestPaidReadsUseASessionThatEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, newService(t, serviceOptions{price: 3}))

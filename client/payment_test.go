@@ -147,6 +147,7 @@ func TestPaidReadsOfASessionThatEnded(t *testing.T) {
 // TestPaidReadIsContinuedWithinItsLimit checks that a paid read continues by range after its
 // response was lost or cut, that a lost response counts as charged, and that nothing is requested
 // beyond the limit.
+// Invariant 144.
 func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 	t.Parallel()
 	const cutAt = wire.ChunksetSize * 3 / 2
@@ -213,6 +214,7 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 
 // TestPaidReadIsNotReplayed checks that net/http does not send a paid GET again when a connection
 // that was kept open turns out to be closed after the request was sent, as it does with other GETs.
+// Invariant 144.
 func TestPaidReadIsNotReplayed(t *testing.T) {
 	s := newService(t, serviceOptions{})
 	var reads atomic.Int64
@@ -310,6 +312,7 @@ func TestServiceThatNeverServes(t *testing.T) {
 
 // TestNothingIsBoughtWithoutNeed checks that reads that are free buy nothing, and that a download
 // of a small blob buys a single chunkset.
+// Invariant 149.
 func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 	t.Parallel()
 	for reads, want := range map[access.Reads]uint64{access.ReadsPublic: 0, access.ReadsPaid: 3} {
@@ -337,6 +340,7 @@ func TestNothingIsBoughtWithoutNeed(t *testing.T) {
 
 // TestNothingIsBoughtBeyondTheLimit checks that a read above MaxChunksets buys nothing, and that a
 // range that ends after the blob buys only the blob's chunksets.
+// Invariant 149.
 func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 	c := newClient(t, newService(t, serviceOptions{price: 3}))
 	paidBlob(t, c)
@@ -356,6 +360,7 @@ func TestNothingIsBoughtBeyondTheLimit(t *testing.T) {
 
 // TestWhatWasPaidIsReceived checks that a download's paid ranges are received to their ends if the
 // budget does not suffice for another, and that a later call buys only the rest.
+// Invariant 149.
 func TestWhatWasPaidIsReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, serviceOptions{price: 3})

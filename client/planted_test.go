@@ -27,6 +27,7 @@ func giveAway(file string) error {
 // TestPlantedFilesAreNotUsed plants temporary files of transfers as another user could, who can
 // write to the folder: a download continues none of them, writes to nothing through links, and is
 // complete.
+// Invariant 154.
 func TestPlantedFilesAreNotUsed(t *testing.T) {
 	t.Parallel()
 	secret := []byte("a file that has nothing to do with the transfer")
@@ -57,6 +58,7 @@ func TestPlantedFilesAreNotUsed(t *testing.T) {
 }
 
 // TestPlantedLocks checks that a lock that another user has made, or that is a link, is not used.
+// Invariant 154.
 func TestPlantedLocks(t *testing.T) {
 	t.Parallel()
 	d := newDownload(t)
@@ -71,6 +73,7 @@ func TestPlantedLocks(t *testing.T) {
 }
 
 // TestIncompleteDownloadsArePrivate checks a file's mode before and after its download is complete.
+// Invariant 154.
 func TestIncompleteDownloadsArePrivate(t *testing.T) {
 	t.Parallel()
 	d := newDownload(t)
@@ -87,6 +90,7 @@ func TestIncompleteDownloadsArePrivate(t *testing.T) {
 }
 
 // TestPlantedPayerState checks that a payer uses no state file that is a link or another user's.
+// Invariant 154.
 func TestPlantedPayerState(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)

@@ -185,6 +185,7 @@ func (f *sourceFile) checkNothingLeft() {
 
 // TestPutFileResumes checks that an upload that was interrupted is continued by the next call,
 // which sends no part that the service has acknowledged.
+// Invariant 145.
 func TestPutFileResumes(t *testing.T) {
 	f := newSourceFile(t)
 	var p parts
@@ -215,6 +216,7 @@ func TestPutFileResumes(t *testing.T) {
 
 // TestPutFileBeginsAnew checks that an upload that cannot be continued is replaced by another, and
 // that the blob is the file as it is now.
+// Invariant 145.
 func TestPutFileBeginsAnew(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -278,6 +280,7 @@ func TestPutFileBeginsAnew(t *testing.T) {
 
 // TestLostCompletion checks the next call if the response to complete was lost: it sends nothing if
 // the blob is the file, and everything if the blob was replaced since.
+// Invariant 145.
 func TestLostCompletion(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		f := newSourceFile(t)
@@ -297,6 +300,7 @@ func TestLostCompletion(t *testing.T) {
 }
 
 // TestFileChangesMeanwhile checks that no upload is completed while its file changes.
+// Invariant 145.
 func TestFileChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(f *sourceFile) error{

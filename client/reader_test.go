@@ -15,6 +15,7 @@ import (
 )
 
 // TestReaderRequests checks which requests a read makes of responses that are cut or wrong.
+// Invariant 147.
 func TestReaderRequests(t *testing.T) {
 	etag := checksum.ETag(5, checksum.Update(0, []byte("hello")))
 	// part responds with a range. Its body may be shorter.

@@ -15,6 +15,7 @@ import (
 
 // TestShortPages lists from a server that sends pages of one entry, whatever the limit: only a page
 // without next is the last one.
+// Invariant 74.
 func TestShortPages(t *testing.T) {
 	entries := []string{"a", "b", "c", "d"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -143,6 +143,7 @@ func TestEmptyBlobsAreNotWaitedFor(t *testing.T) {
 // TestReadContinuesAfterCut checks that a read in which each response is cut returns every byte
 // once, that a read without progress ends with an error that is not io.EOF, and that neither is
 // mistaken for the end.
+// Invariant 147.
 func TestReadContinuesAfterCut(t *testing.T) {
 	t.Parallel()
 	s, c := startServer(t)
@@ -236,6 +237,7 @@ func (w *taggedWriter) WriteHeader(status int) {
 }
 
 // TestReplacedBlob checks that no read mixes two versions of a blob.
+// Invariant 147.
 func TestReplacedBlob(t *testing.T) {
 	s, c := startServer(t)
 	old, replacement := randomBytes(50_000), randomBytes(60_000)

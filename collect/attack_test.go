@@ -13,6 +13,7 @@ import (
 // TestAttacksBesideHonestPayers ends collectors at random steps, while payers deposit the collected
 // amount, sign payments that the chain does not take, and end channels, and while the fullnode
 // forgets. The books of honest payers end equal to the chain, and nothing halts.
+// Invariants 170, 182.
 func TestAttacksBesideHonestPayers(t *testing.T) {
 	const rounds = 12
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {

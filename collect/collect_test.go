@@ -349,6 +349,7 @@ func (w *world) settlesOne(after time.Duration) *channel {
 
 // TestGasIsSpentOnceForManyPayments checks that payments are collected together after half the
 // first one's life, and at once when enough is unsettled.
+// Invariant 166.
 func TestGasIsSpentOnceForManyPayments(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		c := w.open(1)
@@ -371,6 +372,7 @@ func TestGasIsSpentOnceForManyPayments(t *testing.T) {
 }
 
 // TestLostAnswersAreLookedUp checks that no transaction is executed twice, whatever was answered.
+// Invariant 165.
 func TestLostAnswersAreLookedUp(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.lose = 3
@@ -380,6 +382,7 @@ func TestLostAnswersAreLookedUp(t *testing.T) {
 
 // TestDroppedTransactionsAreSubmittedAgain checks that the same bytes are sent until the chain has
 // them.
+// Invariant 165.
 func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.node.drop = 3
@@ -390,6 +393,7 @@ func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
 
 // TestExpiryIsForTheChainToSay checks that a submission which is never executed expires by the
 // chain's time and stops its channel, and that a renewal collects it.
+// Invariants 165, 167.
 func TestExpiryIsForTheChainToSay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.node.drop = 1_000
@@ -411,6 +415,7 @@ func TestExpiryIsForTheChainToSay(t *testing.T) {
 
 // TestRefusalsAreRetried checks that a receiver without coins loses nothing if it gets some in
 // time.
+// Invariant 165.
 func TestRefusalsAreRetried(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.refuse = 4
@@ -426,6 +431,7 @@ func TestRefusalsAreRetried(t *testing.T) {
 
 // TestFailureStopsTheChannel checks that a contract that aborts stops sales, with its words, until
 // a renewal is collected. A deposit alone does not end that.
+// Invariant 166.
 func TestFailureStopsTheChannel(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const reason = "Move abort in 0x3::micropayments"
@@ -449,6 +455,7 @@ func TestFailureStopsTheChannel(t *testing.T) {
 
 // TestFullnodeThatStandsStill checks that payments are collected in time if time stands still at
 // the first fullnode, although it answers.
+// Invariant 172.
 func TestFullnodeThatStandsStill(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.node.stands = time.Now().Add(-time.Hour)
@@ -458,6 +465,7 @@ func TestFullnodeThatStandsStill(t *testing.T) {
 }
 
 // TestHangingChannelDelaysNoOther checks that a call that hangs delays no other channel.
+// Invariant 165.
 func TestHangingChannelDelaysNoOther(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.opt.Parallel = 4
@@ -473,6 +481,7 @@ func TestHangingChannelDelaysNoOther(t *testing.T) {
 
 // TestManyChannelsAreCollectedInTime checks that many channels are collected before their payments
 // expire, although each call takes a second and few run at the same time.
+// Invariant 165.
 func TestManyChannelsAreCollectedInTime(t *testing.T) { collectsMany(t, 240, 16) }
 
 // collectsMany pays over channels that are all due after half a minute, and expire after another
@@ -494,6 +503,7 @@ func collectsMany(t *testing.T, channels uint64, parallel int) {
 
 // TestKilledCollectorIsContinued stops collectors after each second while answers are lost, as a
 // crash does, and lets new ones continue.
+// Invariant 165.
 func TestKilledCollectorIsContinued(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.lose, w.node.drop, w.node.takes = 2, 2, 300*time.Millisecond
@@ -511,6 +521,7 @@ func TestKilledCollectorIsContinued(t *testing.T) {
 
 // TestTwoLeadersCollectOnce runs two collectors, as nodes do while one has not noticed that it lost
 // the lease.
+// Invariant 165.
 func TestTwoLeadersCollectOnce(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		channels := w.openMany(20, 600)
@@ -526,6 +537,7 @@ func TestTwoLeadersCollectOnce(t *testing.T) {
 
 // TestClockThatIsLate checks that payments are collected before they expire although the store's
 // clock is late.
+// Invariant 165.
 func TestClockThatIsLate(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.node.late = 40 * time.Second
@@ -538,6 +550,7 @@ func TestClockThatIsLate(t *testing.T) {
 }
 
 // TestOtherRulesHaltSettling runs contracts with other rules than those that are assumed.
+// Invariant 166.
 func TestOtherRulesHaltSettling(t *testing.T) {
 	for label, rule := range map[string]func(*memoryNode){
 		"not 600":                     func(f *memoryNode) { f.additive = true },

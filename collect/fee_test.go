@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// Invariant 178.
 func TestFeeUnits(t *testing.T) {
 	const most = math.MaxUint64
 	for _, c := range []struct {
@@ -29,6 +30,7 @@ func TestFeeUnits(t *testing.T) {
 	}
 }
 
+// Invariant 178.
 func TestGasMeter(t *testing.T) {
 	var g gasMeter
 	if got := g.expected(); got != typicalGas {

@@ -119,6 +119,7 @@ func (m *onFullnode) paid(number uint64, want ...uint64) {
 
 // TestFullnodeThatFails pays over several channels at the same time while the fullnode fails in all
 // ways. Each payment is collected once.
+// Invariant 165.
 func TestFullnodeThatFails(t *testing.T) {
 	m := onSQLite(t)
 	for _, on := range []fullnode.Operation{fullnode.Submit, fullnode.Lookup, fullnode.View} {
@@ -151,6 +152,7 @@ func TestFullnodeThatFails(t *testing.T) {
 
 // TestFullnodeOfStoppedCollectors ends a collector at each step. A new one continues from the
 // durable state.
+// Invariant 165.
 func TestFullnodeOfStoppedCollectors(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		c := m.fund(1, 1000)
@@ -181,6 +183,7 @@ func TestFullnodeOfStoppedCollectors(t *testing.T) {
 
 // TestFullnodeOfTwoCollectors runs two collectors, as when a leader does not know yet that another
 // has taken over.
+// Invariant 165.
 func TestFullnodeOfTwoCollectors(t *testing.T) {
 	onEachEngine(t, func(_ *testing.T, m *onFullnode) {
 		m.Fail(fullnode.Fault{On: fullnode.Any, Delay: 50 * time.Millisecond})
@@ -208,6 +211,7 @@ func TestFullnodeOfTwoCollectors(t *testing.T) {
 // TestFullnodeOfAnExpiredPayment lets a submission expire. That is recorded when the chain's time
 // is past its expiry, and its channel sells nothing until a renewal is collected. The chain is
 // ahead of the store's clock.
+// Invariants 165, 167.
 func TestFullnodeOfAnExpiredPayment(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		const ahead = 55 * time.Second
@@ -235,6 +239,7 @@ func TestFullnodeOfAnExpiredPayment(t *testing.T) {
 
 // TestFullnodeOfALatePayment accepts payments that expire before a collector runs. Nothing is
 // submitted then; a renewal of one, and the next payment after the other, are collected.
+// Invariant 167.
 func TestFullnodeOfALatePayment(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		const ahead = 50 * time.Second
@@ -264,6 +269,7 @@ func TestFullnodeOfALatePayment(t *testing.T) {
 
 // TestFullnodeThatRefuses submits a payment with less maximum gas than the chain's minimum. Its
 // channel sells nothing until the payment is collected; other channels sell.
+// Invariant 167.
 func TestFullnodeThatRefuses(t *testing.T) {
 	onEachEngine(t, func(_ *testing.T, m *onFullnode) {
 		m.SetCosts(500, 12)
@@ -285,6 +291,7 @@ func TestFullnodeThatRefuses(t *testing.T) {
 
 // TestFullnodeThatExecutesWithFailure executes a submission with failure, and one over a channel
 // that has too little.
+// Invariant 165.
 func TestFullnodeThatExecutesWithFailure(t *testing.T) {
 	m := onSQLite(t)
 	const reason = "Move abort in 0x1::fungible_asset: EFROZEN"
@@ -309,6 +316,7 @@ func TestFullnodeThatExecutesWithFailure(t *testing.T) {
 
 // TestFullnodeOfAnEmptyAccount lets the receiver run out of gas. The channel stays open, and
 // collecting continues when there is gas.
+// Invariant 165.
 func TestFullnodeOfAnEmptyAccount(t *testing.T) {
 	m := onSQLite(t)
 	m.SetGas(m.receiver.Address().String(), 1)
@@ -327,6 +335,7 @@ func TestFullnodeOfAnEmptyAccount(t *testing.T) {
 
 // TestFullnodeWithOtherRules collects on chains with a contract that has another rule. After the
 // first submission that shows it, nothing is sold or submitted over any channel.
+// Invariant 165.
 func TestFullnodeWithOtherRules(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -361,6 +370,7 @@ func TestFullnodeWithOtherRules(t *testing.T) {
 // TestFullnodeAheadOfTheClock pays with micropayments that are due after half their life, on a
 // chain that is half a minute ahead of the store's clock: they are collected before they expire
 // there.
+// Invariant 165.
 func TestFullnodeAheadOfTheClock(t *testing.T) {
 	m := onSQLite(t)
 	c := m.fund(1, 1000)

@@ -14,6 +14,7 @@ import (
 // TestOthersCannotHaltSettling changes the channel on the chain directly after it was collected, so
 // that it contradicts the rules. If no fullnode shows the transaction's own effect, that stops the
 // channel at most.
+// Invariant 173.
 func TestOthersCannotHaltSettling(t *testing.T) {
 	topUp := func(c *contract) { c.deposit += 600 }
 	end := func(c *contract) { c.gone = true }
@@ -53,6 +54,7 @@ func TestOthersCannotHaltSettling(t *testing.T) {
 
 // TestOthersCannotHideOtherRules lets a contract not reduce balances, and makes the recorded
 // reading and the channel afterwards differ in another way than that rule explains.
+// Invariant 173.
 func TestOthersCannotHideOtherRules(t *testing.T) {
 	for label, hide := range map[string]func(*world, *contract){
 		"a deposit of another amount": func(_ *world, c *contract) { c.deposit += 50 },
@@ -77,6 +79,7 @@ func TestOthersCannotHideOtherRules(t *testing.T) {
 
 // TestGreatestSequenceDoesNotHaltSettling pays with the greatest sequence number that is accepted,
 // after which the contract expects one that is not.
+// Invariant 173.
 func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		c := w.open(1)
@@ -91,6 +94,7 @@ func TestGreatestSequenceDoesNotHaltSettling(t *testing.T) {
 
 // TestLaggingFullnodes checks that a fullnode which has not executed yet a transaction that another
 // has is asked again.
+// Invariant 173.
 func TestLaggingFullnodes(t *testing.T) {
 	const behind = "the fullnode is behind"
 	t.Run("a view before the submission", func(t *testing.T) {
@@ -139,6 +143,7 @@ func TestLaggingFullnodes(t *testing.T) {
 
 // TestProofIsNotAwaitedForEver collects over a channel whose payer deposits, on a fullnode that
 // always claims not to have reached the transaction's version.
+// Invariant 173.
 func TestProofIsNotAwaitedForEver(t *testing.T) {
 	for label, test := range map[string]struct {
 		deposit uint64

@@ -32,6 +32,7 @@ func (l *lostCommit) BeginSubmission(ctx context.Context, s ledger.Submission) e
 
 // TestLostCommitOfASubmission loses the answer to the COMMIT that begins a submission. The payment
 // is collected once, whether it has committed or not.
+// Invariant 165.
 func TestLostCommitOfASubmission(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		for i, commits := range []bool{true, false} {

@@ -47,6 +47,7 @@ func (m *onFullnode) collect(p *micropay.Micropayment) {
 // TestPayersCannotHaltSettling lets many payers deposit exactly the collected amounts, while no
 // collector runs and before the fullnode prunes the proofs. Their channels stop, and no further
 // ones.
+// Invariant 173.
 func TestPayersCannotHaltSettling(t *testing.T) {
 	for name, past := range map[string]func(*onFullnode){
 		"pruned":    func(m *onFullnode) { m.Prune() },
@@ -87,6 +88,7 @@ func TestPayersCannotHaltSettling(t *testing.T) {
 
 // TestChannelThatWasOpenedAgain ends a channel directly after it was collected, and opens it again
 // under its number, where less is withdrawn. The amount withdrawn from the first one is settled.
+// Invariant 170.
 func TestChannelThatWasOpenedAgain(t *testing.T) {
 	for name, past := range map[string]func(*onFullnode){
 		"provable": func(*onFullnode) {},
@@ -116,6 +118,7 @@ func TestChannelThatWasOpenedAgain(t *testing.T) {
 // TestRestoredPayments runs a collector on data from before payments were collected: one is pending
 // or in flight, and was collected, or included in a later one that was. It ends settled, and sales
 // go on.
+// Invariant 170.
 func TestRestoredPayments(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		for _, inFlight := range []bool{false, true} {
@@ -158,6 +161,7 @@ func TestRestoredPayments(t *testing.T) {
 
 // TestCollectedByAnotherInstance lets the receiver's other instance collect a payment, by the same
 // transaction, before this one does. It is reported, and does not count as collected here.
+// Invariant 170.
 func TestCollectedByAnotherInstance(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		c := m.fund(1, 1000)
@@ -180,6 +184,7 @@ func TestCollectedByAnotherInstance(t *testing.T) {
 // TestAmountCollectedByAnotherInstance lets the receiver's other instance collect the same amount
 // by another payment, while this one's waits for its execution. The status shows that, and the
 // withdrawn amount is settled.
+// Invariant 170.
 func TestAmountCollectedByAnotherInstance(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
 		c := m.fund(1, 1000)

@@ -11,6 +11,7 @@ const coinPrice = 1_000_000
 
 // TestPaymentsPayForTheirFee checks that a payment that does not pay for its fee waits for more,
 // and how much is counted as waiting.
+// Invariant 178.
 func TestPaymentsPayForTheirFee(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.opt.CoinPrice = coinPrice
@@ -36,6 +37,7 @@ func TestPaymentsPayForTheirFee(t *testing.T) {
 
 // TestUnprofitablePaymentIsLeft checks that a payment that never pays for its fee is not submitted,
 // costs no repeated work, and is included in a renewal or the next payment.
+// Invariant 178.
 func TestUnprofitablePaymentIsLeft(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.opt.CoinPrice = coinPrice
@@ -51,6 +53,7 @@ func TestUnprofitablePaymentIsLeft(t *testing.T) {
 
 // TestLastChance checks that a payment that did not pay for its fee is compared again shortly
 // before it expires, on a chain that is ahead.
+// Invariant 178.
 func TestLastChance(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.opt.CoinPrice = coinPrice
@@ -72,6 +75,7 @@ func TestLastChance(t *testing.T) {
 }
 
 // TestFeesAreNotComparedWithoutAPrice collects a payment that does not pay for its fee.
+// Invariant 178.
 func TestFeesAreNotComparedWithoutAPrice(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) { w.settlesOne(5 * time.Second) })
 }

@@ -14,6 +14,7 @@ import (
 )
 
 // TestServersConform runs all cases on servers of each kind. Together they skip none.
+// Invariants 12, 21, 53, 54.
 func TestServersConform(t *testing.T) {
 	t.Parallel()
 	const account = "0x00cd000000000000000000000000000000000000000000000000000000000001"

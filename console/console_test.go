@@ -79,6 +79,7 @@ func TestPagesNameExistingAssets(t *testing.T) {
 }
 
 // TestPagesHaveNothingInline checks that the pages need no permission for inline scripts or styles.
+// Invariant 159.
 func TestPagesHaveNothingInline(t *testing.T) {
 	c := newConsole(t)
 	inline := regexp.MustCompile(`(?i)<script(?:>| [^>]*[^/]>)[^<]|<style|\sstyle=|\son\w+=|javascript:`)
@@ -111,6 +112,7 @@ func TestConditionalRequest(t *testing.T) {
 
 // TestPageHasTheChosenTheme checks that the theme is in the page itself, and that a cache knows
 // which pages differ by it. A theme that does not exist is not copied into the page.
+// Invariant 161.
 func TestPageHasTheChosenTheme(t *testing.T) {
 	c := newConsole(t)
 	for cookie, want := range map[string]string{

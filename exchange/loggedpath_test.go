@@ -6,6 +6,7 @@ import (
 	"sluice/internal/testenv"
 )
 
+// Invariant 50.
 func TestPathsAreLoggedWithoutIDs(t *testing.T) {
 	const id = "QNECKXVIABCDEFGHIJKLMN"
 	for _, test := range []struct{ pattern, path, want string }{

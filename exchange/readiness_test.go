@@ -16,6 +16,7 @@ import (
 
 // TestReadinessIsCachedForASecond: the stores are checked once a second, and concurrent callers
 // share the result.
+// Invariant 66.
 func TestReadinessIsCachedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64

@@ -16,6 +16,7 @@ import (
 // TestReplyMemoryIsBounded fills the memory for replies: a caller gets its share and not more,
 // callers without a key leave a quarter, and waiting replies are admitted in order when memory is
 // free again.
+// Invariant 75.
 func TestReplyMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReplies(80)

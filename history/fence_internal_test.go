@@ -10,6 +10,7 @@ import (
 
 // TestElapsedByEitherClock checks that elapsed counts by either clock if the other one stood still:
 // the monotonic clock while the machine was asleep, the wall clock when it was set back.
+// Invariant 94.
 func TestElapsedByEitherClock(t *testing.T) {
 	// The layout of time.Time, which cannot be given two clocks otherwise: 33 bits of seconds and
 	// 30 of nanoseconds by the wall clock, and nanoseconds by the monotonic clock.

@@ -88,6 +88,7 @@ func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
 
 // TestCopyWhileTheOriginalRuns starts a copy while its original runs. The copy must be fenced
 // before it may delete anything, and the original must continue.
+// Invariant 94.
 func TestCopyWhileTheOriginalRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
@@ -116,6 +117,7 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 }
 
 // TestTakeOver makes a copy the holder while its original runs, which is then fenced for good.
+// Invariant 100.
 func TestTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
@@ -161,6 +163,7 @@ func committed(t *testing.T, meta *sqlstore.Store, n int64) {
 // TestCopyAndOriginalStartedTogether starts a stopped instance and copies of it one after the
 // other. If the original has made commits since the copies, it must become the holder, whichever
 // starts first; if all are equal, none may. Two must never be permitted to delete.
+// Invariant 96.
 func TestCopyAndOriginalStartedTogether(t *testing.T) {
 	for _, apart := range []time.Duration{0, time.Second, 19 * time.Second} {
 		for _, ahead := range []int64{0, 1} {
@@ -270,6 +273,7 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 // TestNodesOfOneDatabase checks that nodes of one database never fence each other, whether they
 // start concurrently, one after the other, or again after all were killed, and that a node that
 // joins a running one is soon permitted to delete.
+// Invariant 94.
 func TestNodesOfOneDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes = 3
@@ -375,6 +379,7 @@ func (g guarded) hangsOn(t *testing.T, what string) {
 
 // TestFenceCutAtEachStep kills a node at each step. The next start of its database must soon be a
 // holder. If a copy was made at the kill, exactly one of the two must.
+// Invariant 94.
 func TestFenceCutAtEachStep(t *testing.T) {
 	t.Parallel()
 	for _, fresh := range []bool{true, false} {
@@ -452,6 +457,7 @@ func (b cutBytes) Delete(ctx context.Context, names ...bytestore.Name) error {
 // never be permitted to delete at the same time; once a database has committed, those that
 // committed before must not commit any more; a node that neither hangs nor stops must not be fenced
 // once it is a holder; and undisturbed nodes must not wait forever.
+// Invariant 94.
 func TestFenceOverHistories(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
@@ -613,6 +619,7 @@ func permitted(t *testing.T, f *history.Fence, limit time.Duration) time.Duratio
 // TestCommitsOfAStart checks for how long a node's commits wait after its start: not at an
 // instance's first start, a moment if another node of its database runs, and otherwise until a
 // holder that hangs could not commit any more.
+// Invariant 94.
 func TestCommitsOfAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), openMeta(t)
@@ -642,6 +649,7 @@ func TestCommitsOfAStart(t *testing.T) {
 
 // TestCommitsAfterAPause suspends a holder. It must make a check before it commits again, if
 // another database could be the holder, and must not commit if one is.
+// Invariant 94.
 func TestCommitsAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, original := &unreadable{Store: memory.New()}, openMeta(t)
@@ -691,6 +699,7 @@ func TestCommitsAfterAPause(t *testing.T) {
 
 // TestWorkEndsWithTheFence checks that While runs work while the database is the holder, and ends
 // it when the database is fenced.
+// Invariant 94.
 func TestWorkEndsWithTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
@@ -721,6 +730,7 @@ func TestWorkEndsWithTheFence(t *testing.T) {
 
 // TestOldBackupsAreRefused checks that a copy is refused, even if no node of its original has
 // started since and none runs, once the original has swept or half a day has passed.
+// Invariant 96.
 func TestOldBackupsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
@@ -752,6 +762,7 @@ func TestOldBackupsAreRefused(t *testing.T) {
 // TestCommitsAreCounted checks that a holder records its commits at most every ten seconds and when
 // it stops, that nodes of one database count together, and that nothing is recorded without
 // commits.
+// Invariant 96.
 func TestCommitsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, meta := memory.New(), openMeta(t)

@@ -58,6 +58,7 @@ func (m killedMeta) SetProperty(ctx context.Context, name, value string) error {
 	return m.do(func() error { return m.Properties.SetProperty(ctx, name, value) })
 }
 
+// Invariant 11.
 func TestFirstStartCutAtEachStep(t *testing.T) {
 	ctx := context.Background()
 	for _, after := range []bool{false, true} {
@@ -95,6 +96,7 @@ func TestFirstStartCutAtEachStep(t *testing.T) {
 	}
 }
 
+// Invariant 84.
 func TestConcurrentFirstStartsAgree(t *testing.T) {
 	const nodes = 8
 	for range 20 {
@@ -123,6 +125,7 @@ func TestConcurrentFirstStartsAgree(t *testing.T) {
 
 // TestFirstStartsOfTwoDatabases starts several databases concurrently on the same empty bytes. One
 // becomes their instance. The others are rejected, keep their own ids, and can use other bytes.
+// Invariant 91.
 func TestFirstStartsOfTwoDatabases(t *testing.T) {
 	const databases, nodes = 3, 2
 	ctx := context.Background()
@@ -173,6 +176,7 @@ func TestFirstStartsOfTwoDatabases(t *testing.T) {
 
 // TestUnfinishedCopies checks that stores with an unfinished copy are rejected with a specific
 // error, whichever of its marks they hold.
+// Invariant 119.
 func TestUnfinishedCopies(t *testing.T) {
 	ctx := context.Background()
 	source := strings.Repeat("a", 32)
@@ -204,6 +208,7 @@ func TestUnfinishedCopies(t *testing.T) {
 	}
 }
 
+// Invariant 91.
 func TestStoresThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	ctx := context.Background()
 	bound := func(t *testing.T) *fixture {

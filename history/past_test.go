@@ -83,6 +83,7 @@ func (f *folder) refuses(what string) {
 
 // TestSetbackOfTheDatabase: a database that was replaced by an older copy of it is noticed by the
 // next start, and by those after it, and a recovered one is not.
+// Invariant 98.
 func TestSetbackOfTheDatabase(t *testing.T) {
 	f := newFolder(t)
 	for _, id := range []string{"first", "second"} {
@@ -116,6 +117,7 @@ func TestSetbackOfTheDatabase(t *testing.T) {
 }
 
 // TestSetbackOfTheBytes: bytes that lack the last record were set back.
+// Invariant 98.
 func TestSetbackOfTheBytes(t *testing.T) {
 	f := newFolder(t)
 	testenv.Check(t, f.write("one"))
@@ -141,6 +143,7 @@ func (f *folder) records() (names []bytestore.Name) {
 
 // TestSetbackIsKnownToAllNodes: what one node notices is known to another, which has not noticed
 // anything, and both continue in the next generation.
+// Invariant 99.
 func TestSetbackIsKnownToAllNodes(t *testing.T) {
 	f := newFolder(t)
 	other := testenv.Must(OpenPast(t.Context(), f.db, f.bytes, Options{}))(t)
@@ -158,6 +161,7 @@ func TestSetbackIsKnownToAllNodes(t *testing.T) {
 }
 
 // TestSetbackWhileANodeRuns: a node that has seen a mark notices that it is gone.
+// Invariant 98.
 func TestSetbackWhileANodeRuns(t *testing.T) {
 	f := newFolder(t)
 	idle := testenv.Must(OpenPast(t.Context(), f.db, f.bytes, Options{}))(t)
@@ -177,6 +181,7 @@ func TestSetbackWhileANodeRuns(t *testing.T) {
 
 // TestNodesReportWhatMayBeDoneTwice: a node reports what it had acknowledged since the last of its
 // marks that the database has.
+// Invariant 100.
 func TestNodesReportWhatMayBeDoneTwice(t *testing.T) {
 	f := newFolder(t)
 	var done Done
@@ -205,6 +210,7 @@ func TestNodesReportWhatMayBeDoneTwice(t *testing.T) {
 
 // TestMarksAreRecordedWhileANodeCommits: a node at work records a mark each period, one that does
 // nothing records none, and old records are removed.
+// Invariant 98.
 func TestMarksAreRecordedWhileANodeCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, db := memory.New(), &marksInMemory{}
@@ -232,6 +238,7 @@ func TestMarksAreRecordedWhileANodeCommits(t *testing.T) {
 }
 
 // TestRecordsBelongToTheOwnerOfTheBytes: a database that does not own the bytes records no mark.
+// Invariant 98.
 func TestRecordsBelongToTheOwnerOfTheBytes(t *testing.T) {
 	f := newFolder(t)
 	f.past.opt.Permitted = func() error { return context.Canceled }

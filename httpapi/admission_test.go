@@ -126,6 +126,7 @@ func TestQuota(t *testing.T) {
 
 // TestQuotaOfEmptyBlobs: empty blobs, parts and uploads count with their names, so a quota bounds
 // everything that is stored.
+// Invariant 43.
 func TestQuotaOfEmptyBlobs(t *testing.T) {
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	long := strings.Repeat("n", 900)
@@ -168,6 +169,7 @@ func TestQuotaOfEmptyBlobs(t *testing.T) {
 
 // TestQuotaOfChannels: a quota of channels refuses the next channel before anything is stored, but
 // never a repeated request.
+// Invariant 44.
 func TestQuotaOfChannels(t *testing.T) {
 	const path = "/v1/sessions/micropaymentchannels"
 	m := &failingMeta{}
@@ -260,6 +262,7 @@ func TestRequestRate(t *testing.T) {
 
 // TestKeysKeepAShareOfTheSlots occupies all slots that callers without a key may have: the next one
 // is refused, even with an unknown key, and a caller with a key is served.
+// Invariant 65.
 func TestKeysKeepAShareOfTheSlots(t *testing.T) {
 	h := newHosted(t, access.ReadsPublic, access.ScopeRead, func(c *Config) { c.MaxRequests = 8 })
 	end := h.hold(t, 6)
@@ -387,6 +390,7 @@ func TestStoredThingsNameTheirOwner(t *testing.T) {
 
 // TestRangesArePacedByWhatIsRead checks that a range with one byte counts as a block towards the
 // rate, once for all ranges in the block.
+// Invariant 64.
 func TestRangesArePacedByWhatIsRead(t *testing.T) {
 	t.Parallel()
 	const rate = 4 << 20 // bytes/s, a tenth is sent immediately

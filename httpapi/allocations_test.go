@@ -28,6 +28,7 @@ func (*discarded) SetWriteDeadline(time.Time) error { return nil }
 
 // TestAllocationsOfRequests counts the allocations of small requests between the HTTP server and
 // the exchange's end, including the store's, which must not become more.
+// Invariant 70.
 func TestAllocationsOfRequests(t *testing.T) {
 	s := newService(t, nil)
 	const path = "/v1/blobs/0x1/small"

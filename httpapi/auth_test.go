@@ -239,6 +239,7 @@ func onUpload(method, rest, body string, want int) func(*testing.T, *hosted) tar
 
 // TestEveryRouteAsksForCredentials tries every form of credential on every
 // route. A route without a row in the table fails it.
+// Invariant 32.
 func TestEveryRouteAsksForCredentials(t *testing.T) {
 	t.Parallel()
 	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
@@ -318,6 +319,7 @@ func (h *hosted) tryRoute(t *testing.T, need need, row row) {
 
 // TestConditionsRevealNothingToUnauthorizedCallers checks that a refusal depends neither on the
 // blob's existence nor on conditions and ranges that would disclose it.
+// Invariant 33.
 func TestConditionsRevealNothingToUnauthorizedCallers(t *testing.T) {
 	for _, reads := range []access.Reads{access.ReadsKey, access.ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeRead)
@@ -418,6 +420,7 @@ func TestIdempotencyKeysBelongToTheirCaller(t *testing.T) {
 
 // TestRefusalDoesNotWaitForTheBody: a refusal does not wait for a body that is not sent, and a
 // body that was sent does not cost the connection unless it is chunked, which always does.
+// Invariant 58.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)

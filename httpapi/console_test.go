@@ -56,6 +56,7 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 
 // TestScriptsOfTheConsole checks that the console's pages run scripts of its own folder only, and
 // that no Host that a client sends adds another source.
+// Invariant 48.
 func TestScriptsOfTheConsole(t *testing.T) {
 	page := testenv.Must(console.New())(t)
 	for _, c := range []struct{ host, base, url, want string }{
@@ -87,6 +88,7 @@ func TestScriptsOfTheConsole(t *testing.T) {
 }
 
 // TestNoServiceWorkers checks that a blob cannot be registered as a service worker.
+// Invariant 48.
 func TestNoServiceWorkers(t *testing.T) {
 	s := newService(t, nil)
 	const path = "/v1/blobs/0x1/worker.js"

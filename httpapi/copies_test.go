@@ -37,6 +37,7 @@ func (h *hosted) store(t *testing.T, account, name, body string, headers ...stri
 
 // TestRightsOfCopies tries to copy and move blobs between accounts with keys of all kinds, for each
 // kind of reads.
+// Invariant 32.
 func TestRightsOfCopies(t *testing.T) {
 	const read, write = access.ScopeRead, access.ScopeWrite
 	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
@@ -83,6 +84,7 @@ func TestRightsOfCopies(t *testing.T) {
 
 // TestCopiesDiscloseNothing checks that a key without the scope read, which may move a blob, learns
 // nothing about its content from the responses.
+// Invariant 33.
 func TestCopiesDiscloseNothing(t *testing.T) {
 	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
 		h := newHosted(t, reads, access.ScopeWrite)
@@ -122,6 +124,7 @@ func TestCopiesDiscloseNothing(t *testing.T) {
 }
 
 // TestQuotaOfCopies checks how much quota copies and moves need, and that the books agree.
+// Invariant 40.
 func TestQuotaOfCopies(t *testing.T) {
 	const size = 20_000
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
@@ -183,6 +186,7 @@ func TestRecordOfMoveNeedsQuota(t *testing.T) {
 
 // TestRecordsAreBounded sends requests that are recorded and change little or nothing, each with a
 // new key: the records count to the quota, and when it is full, nothing more is recorded.
+// Invariant 40.
 func TestRecordsAreBounded(t *testing.T) {
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	const records = 5
@@ -244,6 +248,7 @@ func (m *watchedMeta) Blob(ctx context.Context, account, name string) (metastore
 
 // TestKeyIsCheckedBeforeATransfer changes a key after its rights were checked and before the blob
 // is copied or moved: its rights to the source count as well.
+// Invariant 34.
 func TestKeyIsCheckedBeforeATransfer(t *testing.T) {
 	m := &watchedMeta{}
 	h := newHostedOver(t, func(d whole.Database) whole.Database { m.Database = d; return m }, access.ReadsKey, access.ScopeWrite)

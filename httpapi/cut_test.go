@@ -18,6 +18,7 @@ import (
 // TestDeletedContentCutsItsResponse checks that a client that does not read its response retains a
 // deleted blob's bytes only while there is space. Then its connection is closed and the bytes are
 // freed.
+// Invariant 8.
 func TestDeletedContentCutsItsResponse(t *testing.T) {
 	const size = 32 << 20 // more than a connection's buffers hold
 	files, err := localfs.Open(filepath.Join(testenv.MemoryDir(t), "bytes"), localfs.Options{})

@@ -10,6 +10,7 @@ import (
 
 // TestDatesOfVersions checks the dates that a client receives while a blob is stored, replaced and
 // deleted within a second and with a clock that is set back.
+// Invariant 104.
 func TestDatesOfVersions(t *testing.T) {
 	clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	s := start(t, setup{now: clock.Now})

@@ -12,6 +12,7 @@ import (
 
 // TestNothingIsRefusedAfterACommit: a committed change is reported as such even if nothing can be
 // read afterwards.
+// Invariant 60.
 func TestNothingIsRefusedAfterACommit(t *testing.T) {
 	s, store, _ := newFailing(t)
 	const channels = "/v1/sessions/micropaymentchannels"

@@ -40,6 +40,7 @@ func addMoney(t *testing.T, meta whole.Database) {
 }
 
 // TestLocalLists checks the pages of a local instance's lists, and a channel's ledger.
+// Invariant 54.
 func TestLocalLists(t *testing.T) {
 	s := newService(t, nil)
 	addMoney(t, s.meta)

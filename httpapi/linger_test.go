@@ -38,6 +38,7 @@ var refusals = []struct {
 
 // TestRefusedBodiesAreDiscarded: the rest of a refused request is read, in every framing: its
 // sender's connection ends and is never reset.
+// Invariant 58.
 func TestRefusedBodiesAreDiscarded(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
@@ -105,6 +106,7 @@ func TestLingeringConnectionIsEvicted(t *testing.T) {
 
 // TestConnectionThatDoesNotReadIsEvicted: a client that never reads the small responses to its
 // pipelined requests is idle, and its connection is evicted.
+// Invariant 65.
 func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
@@ -129,6 +131,7 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 
 // TestCapOfAnAddress: at an address's limit an idle connection of that address is evicted, or the
 // new one is refused. Other addresses and proxies are not affected.
+// Invariant 65.
 func TestCapOfAnAddress(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)

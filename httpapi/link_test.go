@@ -113,6 +113,7 @@ func TestLinkedReads(t *testing.T) {
 }
 
 // TestLinksBelowAPrefix: a link for a prefix is for every blob below it, and for their names.
+// Invariant 32.
 func TestLinksBelowAPrefix(t *testing.T) {
 	l := newLinking(t, access.ReadsKey)
 	key := l.signer(t, access.NewKey{Scopes: scopeRead, Accounts: []string{ours}})
@@ -143,6 +144,7 @@ func TestLinksBelowAPrefix(t *testing.T) {
 
 // TestLinkedCreation: a link to create stores a blob of its name once, whatever the client states,
 // and is charged to its key's group.
+// Invariant 32.
 func TestLinkedCreation(t *testing.T) {
 	l := newLinking(t, access.ReadsKey)
 	key := l.signer(t, access.NewKey{Scopes: scopeWrite, Accounts: []string{ours}, Group: "team", Limits: keys.Limits{StoredBytes: 5000}})
@@ -163,6 +165,7 @@ func TestLinkedCreation(t *testing.T) {
 }
 
 // TestLinksPermitNothingElse sends each operation with a link for another operation.
+// Invariant 32.
 func TestLinksPermitNothingElse(t *testing.T) {
 	l := newLinking(t, access.ReadsPublic)
 	admin := l.signer(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})
@@ -189,6 +192,7 @@ func TestLinksPermitNothingElse(t *testing.T) {
 
 // TestLinksEndWithTheirKey: a link is valid until it expires by the database's clock, and while its
 // key is unchanged.
+// Invariant 34.
 func TestLinksEndWithTheirKey(t *testing.T) {
 	l := newLinking(t, access.ReadsKey)
 	path := l.store(t, "a")

@@ -36,6 +36,7 @@ func (s *service) ask(method, path string) int {
 
 // TestReadsKeepNoRequests checks that the cache of rows takes the memory that it counts, though it
 // was filled by requests that were much longer than the names in them.
+// Invariant 71.
 func TestReadsKeepNoRequests(t *testing.T) {
 	s := newService(t, nil)
 	const blobs = 1500
@@ -70,6 +71,7 @@ func TestReadsKeepNoRequests(t *testing.T) {
 
 // TestResultsKeepNoRequests checks that a result's metrics do not keep the first request that had
 // it.
+// Invariant 71.
 func TestResultsKeepNoRequests(t *testing.T) {
 	s := newService(t, nil)
 	s.ask("GET", "/v1/other")
@@ -87,6 +89,7 @@ func TestResultsKeepNoRequests(t *testing.T) {
 }
 
 // TestSpansKeepNoRequests checks that a span does not keep its request until it is exported.
+// Invariant 71.
 func TestSpansKeepNoRequests(t *testing.T) {
 	var exports atomic.Int64
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

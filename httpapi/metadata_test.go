@@ -113,6 +113,7 @@ func TestMetadataOfBlobs(t *testing.T) {
 
 // TestCacheControlOfReads checks who is sent a blob's Cache-Control or the service's, and that it
 // never exceeds the blob's remaining life.
+// Invariant 72.
 func TestCacheControlOfReads(t *testing.T) {
 	for _, test := range []struct {
 		reads          access.Reads
@@ -197,6 +198,7 @@ func TestPreflights(t *testing.T) {
 }
 
 // TestQuotaOfMetadata: metadata counts towards the stored bytes, even while it is being stored.
+// Invariant 43.
 func TestQuotaOfMetadata(t *testing.T) {
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	const value = "0123456789"

@@ -19,6 +19,7 @@ import (
 
 // TestOutagesAreNotTheClientsFault makes the stores fail as they do when the other end closes the
 // connection, for which package io has the same error as for an incomplete body.
+// Invariant 61.
 func TestOutagesAreNotTheClientsFault(t *testing.T) {
 	s, meta, files := newFailing(t)
 	const path, stored = "/v1/blobs/0x1/n", "/v1/blobs/0x1/stored"

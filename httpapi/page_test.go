@@ -35,6 +35,7 @@ func longBlobs(t *testing.T, s *service, n int) (size int) {
 
 // TestPagesAreBounded lists long entries: a page ends when it has enough bytes, and the pages
 // together have everything once.
+// Invariant 74.
 func TestPagesAreBounded(t *testing.T) {
 	s := newService(t, nil)
 	const blobs, uploads, sessions = 400, 400, 30
@@ -88,6 +89,7 @@ func TestPagesAreBounded(t *testing.T) {
 
 // TestPagesCostRequests: a page of many entries uses up as much of the request rate as several
 // requests.
+// Invariant 74.
 func TestPagesCostRequests(t *testing.T) {
 	const rate = 4
 	h := newHosted(t, access.ReadsPublic, access.ScopeRead, limited(keys.Limits{RequestsPerSecond: rate, ConcurrentRequests: 64}))

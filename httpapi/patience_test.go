@@ -25,6 +25,7 @@ func (s *patienceStore) UseSession(ctx context.Context, id string, n int64, idem
 }
 
 // TestRequestsHaveATimeout checks how long a request may wait for the database.
+// Invariant 59.
 func TestRequestsHaveATimeout(t *testing.T) {
 	waits := &patienceStore{}
 	s := start(t, setup{around: func(m whole.Database) whole.Database {

@@ -56,6 +56,7 @@ func TestReadWithUnknownChargeIsNotServed(t *testing.T) {
 
 // TestDamagedPaidReadIsReturned checks that a paid read of damaged bytes is charged for each
 // chunkset that it has begun to send, and for nothing if it has sent nothing.
+// Invariant 117.
 func TestDamagedPaidReadIsReturned(t *testing.T) {
 	p := newPaidService(t)
 	p.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))
@@ -80,6 +81,7 @@ func TestDamagedPaidReadIsReturned(t *testing.T) {
 
 // TestLostPaidReadIsReturned checks that a paid read gets its chunksets back if no byte left the
 // process, however small its response is, and that its log line has the error.
+// Invariant 25.
 func TestLostPaidReadIsReturned(t *testing.T) {
 	p := newPaidService(t)
 	fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -35,6 +35,7 @@ func openFence(t *testing.T, passed bool) *history.Fence {
 
 // TestFencedNodeWritesNothing checks that each route that is not for reading is refused, before the
 // body is read, by a node if another database uses its bytes, and that its reads are served.
+// Invariant 94.
 func TestFencedNodeWritesNothing(t *testing.T) {
 	fence := openFence(t, true)
 	s := newService(t, func(c *Config) { c.Fence, c.Faucet = fence, true })
@@ -64,6 +65,7 @@ func TestFencedNodeWritesNothing(t *testing.T) {
 
 // TestWritesWaitForTheFence checks that a write waits while the fence does not know, that at most
 // an eighth of the slots is taken by such writes, and that reads are served meanwhile.
+// Invariant 95.
 func TestWritesWaitForTheFence(t *testing.T) {
 	t.Parallel()
 	fence := openFence(t, false)

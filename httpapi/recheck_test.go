@@ -32,6 +32,7 @@ func (s *service) slowRequest(t *testing.T, method, path, body string, c credent
 
 // TestKeysAreCheckedAfterTheBody changes a request's key while its body is on its way. The request
 // must then be refused like a new one, with no effect; a change of another key must not affect it.
+// Invariant 35.
 func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	ctx := context.Background()
@@ -152,6 +153,7 @@ func (h *hosted) partsOf(t *testing.T, name string) int {
 
 // TestWriteInDoubtStaysInDoubt revokes a key while its request is being committed. The commit
 // decides the outcome, which remains unknown if the commit's is.
+// Invariant 35.
 func TestWriteInDoubtStaysInDoubt(t *testing.T) {
 	m := &failingMeta{}
 	h := newHostedOver(t, m.around, access.ReadsPublic, access.ScopeWrite)

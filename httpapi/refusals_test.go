@@ -24,6 +24,7 @@ var omittedLines = regexp.MustCompile(`msg="requests not logged" source=(\S+) om
 // TestRefusalsDoNotFillTheLog sends requests that are refused in any number, and checks how many
 // bytes the log takes, that lines and counts are all of the requests, that the metrics count each,
 // and that every line of another caller is written, refusals included.
+// Invariants 134, 135.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
@@ -112,6 +113,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 
 // TestErrorsOfNetHTTPDoNotFillTheLog checks that the errors that clients cause before a request are
 // bounded like refusals.
+// Invariant 135.
 func TestErrorsOfNetHTTPDoNotFillTheLog(t *testing.T) {
 	out := &lockedBuffer{}
 	s := newService(t, func(c *Config) {
@@ -130,6 +132,7 @@ func TestErrorsOfNetHTTPDoNotFillTheLog(t *testing.T) {
 
 // TestRefusalsEndTheConnection checks that a connection on which requests go on to be refused is
 // closed after a response, and a trusted proxy's connection is not.
+// Invariant 68.
 func TestRefusalsEndTheConnection(t *testing.T) {
 	for _, proxy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("proxy=%t", proxy), func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 // TestUnreadPagesCountForTheirCaller holds a caller's memory: its next page is refused, other
 // requests of it are served, and so are pages of other callers.
+// Invariant 75.
 func TestUnreadPagesCountForTheirCaller(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsPublic, access.ScopeRead, limited(keys.Limits{ConcurrentRequests: 64}))

@@ -91,6 +91,7 @@ func TestRequestLineHasUnits(t *testing.T) {
 
 // TestPathsInTheLog checks that lines have paths and codes if a local instance's log is for a
 // developer, and never otherwise.
+// Invariant 50.
 func TestPathsInTheLog(t *testing.T) {
 	shown := func(c *Config) { c.LogPaths = true }
 	s := newService(t, shown)
@@ -112,6 +113,7 @@ func TestPathsInTheLog(t *testing.T) {
 
 // TestDrainIsNoErrorOfItsRequests checks how requests are logged that a shutdown ends: as such, and
 // not as errors in the service or as clients that did not wait.
+// Invariant 136.
 func TestDrainIsNoErrorOfItsRequests(t *testing.T) {
 	called := make(chan struct{})
 	s := start(t, setup{around: func(m whole.Database) whole.Database { return hangingStore{m, called} }})
@@ -146,6 +148,7 @@ func (s hangingStore) Session(ctx context.Context, _ string) (ledger.Session, er
 
 // FuzzRequestLine checks that a line is valid in each format, and contains no name, whatever a
 // client sends.
+// Invariant 136.
 func FuzzRequestLine(f *testing.F) {
 	f.Add("GET", "/v1/blobs/0x1/canary-name", "canary", "id-1")
 	f.Add("PUT", "/v1/blobs/\"\n/\x00\xff", "a=\"b\" c\n\u2028", "{\"x\":1}\n")

@@ -56,6 +56,7 @@ func TestDamageFoundBeforeTheFirstByteIsAnError(t *testing.T) {
 	}
 }
 
+// Invariant 8.
 func TestDamageFoundLaterCutsTheConnection(t *testing.T) {
 	s := newService(t, nil)
 	s.do(t, "PUT", "/v1/blobs/0x1/n", strings.Repeat("x", 6<<20))

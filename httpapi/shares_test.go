@@ -99,6 +99,7 @@ func unknownKey(n int64) string {
 
 // TestUnknownKeysTakeNoSlotsOfKnownOnes checks that keys which a node knows are served while many
 // addresses send unknown keys to a store that is slow.
+// Invariant 55.
 func TestUnknownKeysTakeNoSlotsOfKnownOnes(t *testing.T) {
 	t.Parallel()
 	for _, addresses := range []int{4, 16} {
@@ -132,6 +133,7 @@ func TestUnknownKeysTakeNoSlotsOfKnownOnes(t *testing.T) {
 // TestChangeOfKeysRefusesNoKnownKey checks that callers with keys that a node knew keep their share
 // of slots while the keys are looked up again, which a revocation makes necessary, and that the
 // revoked key does not.
+// Invariant 55.
 func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 64
@@ -185,6 +187,7 @@ func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
 
 // TestConcurrentRequestsLookUpAKeyOnce checks that the requests with one key look it up once
 // together after a change of keys.
+// Invariant 55.
 func TestConcurrentRequestsLookUpAKeyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 128)

@@ -43,6 +43,7 @@ func manySignatures(t *testing.T, n int) string {
 // TestSignaturesCountAsRequests checks that a caller has no more signatures verified than requests
 // permitted, however many signatures its micropayments have, with a key and without, and that one
 // signature costs nothing.
+// Invariant 56.
 func TestSignaturesCountAsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const perSecond, seconds = 40, 5

@@ -21,6 +21,7 @@ func (streamRecorder) SetWriteDeadline(time.Time) error { return nil }
 // TestUnreadResponsesAreBounded: over HTTP/2 each response counts for its caller until it
 // has been sent completely, also a refusal or the response to a probe. Above the limit a stream is
 // reset, and when the responses have been read the caller is served again.
+// Invariant 67.
 func TestUnreadResponsesAreBounded(t *testing.T) {
 	one := keys.Limits{ConcurrentRequests: 1}
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite, limited(one), func(c *Config) { c.ProbeLimits = one })

@@ -49,6 +49,7 @@ func restored(t *testing.T, repo *backup.Repository, opt RestoreOptions) (*stora
 }
 
 // TestBackup makes a backup beside a running instance, and restores it.
+// Invariants 122, 123.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -79,6 +80,7 @@ func TestBackup(t *testing.T) {
 
 // TestBackupIsIncremental checks that a second backup stores only new objects, and that both can be
 // restored.
+// Invariant 122.
 func TestBackupIsIncremental(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -202,6 +204,7 @@ func checkSmall(t *testing.T, s *storage.Stores, name string, want []byte) {
 
 // TestRestoreOfAPart restores an account's blobs below a prefix, with a content that other blobs
 // share.
+// Invariant 123.
 func TestRestoreOfAPart(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -242,6 +245,7 @@ func TestRestoreOfAPart(t *testing.T) {
 
 // TestBackupCutAtEachStep interrupts a backup after each object that it stores, and completes it
 // with the next one: the first of a repository, and one that refers to the packs of another.
+// Invariant 122.
 func TestBackupCutAtEachStep(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -300,6 +304,7 @@ func cutAtEachStep(t *testing.T, data string, repository func() *backup.Reposito
 // TestBackupOfADamagedInstance checks that a backup has everything but the object and the body that
 // are damaged, that it lists them, and that its restore does, too. The body is text, which SQLite
 // can store in place of bytes.
+// Invariants 120, 122.
 func TestBackupOfADamagedInstance(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -329,6 +334,7 @@ func TestBackupOfADamagedInstance(t *testing.T) {
 
 // TestDamagedBackups flips a byte in each object of a backup: Verify finds it, and Restore
 // completes nothing.
+// Invariants 120, 123.
 func TestDamagedBackups(t *testing.T) {
 	t.Parallel()
 	whole := newRepository()
@@ -370,6 +376,7 @@ func TestDamagedBackups(t *testing.T) {
 
 // TestBackupBeginsAgain frees an object that the snapshot needs before it is copied, as a full disk
 // does: the backup begins again with another snapshot.
+// Invariant 122.
 func TestBackupBeginsAgain(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -395,6 +402,7 @@ func TestBackupBeginsAgain(t *testing.T) {
 }
 
 // TestPrune makes backups of an instance that changes, and removes the older ones.
+// Invariant 124.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -425,6 +433,7 @@ func TestPrune(t *testing.T) {
 
 // TestPruneExcludesBackups checks that neither begins while the other runs, and that the mark of a
 // process that was killed excludes nobody for ever.
+// Invariant 124.
 func TestPruneExcludesBackups(t *testing.T) {
 	t.Parallel()
 	repo := newRepository()
@@ -458,6 +467,7 @@ func objectsIn(t *testing.T, repo *backup.Repository) (n int) {
 
 // TestScriptReadsABackup runs the script in docs/backups.md, which knows nothing but the format, on
 // a backup in a folder.
+// Invariant 124.
 func TestScriptReadsABackup(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		testenv.Require(t, testenv.S3Clients) // which need it, too

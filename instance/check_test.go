@@ -141,6 +141,7 @@ func wantWhole(t *testing.T, found Checked, when string) {
 }
 
 // TestCheckOfAWholeInstance: nothing is found after a workload.
+// Invariant 113.
 func TestCheckOfAWholeInstance(t *testing.T) {
 	found := checkAll(t, worked(t))
 	wantWhole(t, found, "after a workload")
@@ -151,6 +152,7 @@ func TestCheckOfAWholeInstance(t *testing.T) {
 
 // TestCheckBesideAServer checks an instance again and again while workloads run on it, and its
 // garbage is freed: nothing is found.
+// Invariant 113.
 func TestCheckBesideAServer(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	s := testenv.Must(storage.Open(t.Context(), Location{Data: data}, storage.Options{}))(t)
@@ -281,6 +283,7 @@ func plantedDamages() []planted {
 }
 
 // TestCheckFindsDamage plants one damage at a time, each in a copy.
+// Invariant 113.
 func TestCheckFindsDamage(t *testing.T) {
 	original := worked(t)
 	for _, c := range plantedDamages() {
@@ -302,6 +305,7 @@ func TestCheckFindsDamage(t *testing.T) {
 
 // TestCheckCountsOrphans: objects to which nothing refers are counted once they are old, and are no
 // damage.
+// Invariant 113.
 func TestCheckCountsOrphans(t *testing.T) {
 	data := worked(t)
 	e := endpointAt(t, data, true)
@@ -316,6 +320,7 @@ func TestCheckCountsOrphans(t *testing.T) {
 }
 
 // TestCheckIsCancelled ends a check at each of its steps.
+// Invariant 113.
 func TestCheckIsCancelled(t *testing.T) {
 	data := worked(t)
 	steps := 0

@@ -58,6 +58,7 @@ func checkMarked(t *testing.T, s *storage.Stores, after string) {
 
 // TestFolderMarkersSurvive: the folders' markers and the records of buckets, which only S3's
 // interface sees, are in backups, and are read by a check, as the blobs are.
+// Invariant 186.
 func TestFolderMarkersSurvive(t *testing.T) {
 	t.Parallel()
 	data := newMarked(t)

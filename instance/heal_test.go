@@ -128,6 +128,7 @@ func (h *healed) wantDamaged(s *storage.Stores, n int, when string) {
 // TestHealFromABackup damages bodies in the database: with a flipped bit, another length, none, and
 // in SQLite with values that are not bytes. A scrub finds all of them. The newest backup lacks
 // some, because it was made when they were damaged already.
+// Invariants 116, 118.
 func TestHealFromABackup(t *testing.T) {
 	onEngines(t, func(h *healed) {
 		damage := map[string]string{
@@ -175,6 +176,7 @@ func TestHealFromABackup(t *testing.T) {
 }
 
 // TestDamagedRowIsNotHealed damages an inline extent's row, not the body: it stays listed.
+// Invariant 118.
 func TestDamagedRowIsNotHealed(t *testing.T) {
 	onEngines(t, func(h *healed) {
 		h.do(h.place, func(s *storage.Stores, blobs *blob.Service) {
@@ -198,6 +200,7 @@ func TestDamagedRowIsNotHealed(t *testing.T) {
 
 // TestHealFromABucket heals from a bucket that is away at the start, comes back, is damaged itself,
 // is not a backup, or is another instance's.
+// Invariant 118.
 func TestHealFromABucket(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	dsn := inBucket(t, server)

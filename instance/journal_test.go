@@ -48,6 +48,7 @@ func leaveJournal(t *testing.T, data string) (path string, objects []string) {
 // TestDamagedJournal flips a bit in a journal that was left behind, after a power failure without
 // two files of objects. A check names the damage; a start names it too, replays the records
 // behind it, and keeps the journal; and then a check names it until the file is removed.
+// Invariant 115.
 func TestDamagedJournal(t *testing.T) {
 	data := newSource(t)
 	journal, objects := leaveJournal(t, data)

@@ -18,6 +18,7 @@ import (
 // TestDamagedDatabaseLog kills an instance's writer, and flips a bit in the log that it leaves. A
 // check, a recovery and a start report it and change nothing. Without the log the instance has been
 // set back, until it is recovered.
+// Invariant 111.
 func TestDamagedDatabaseLog(t *testing.T) {
 	data := newSource(t)
 	file := filepath.Join(data, datadir.Database)

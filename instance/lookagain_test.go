@@ -45,6 +45,7 @@ func (s hesitant) Open(ctx context.Context, name bytestore.Name, off, n int64) (
 
 // TestDamageIsLookedForAgain: a backup has everything, and a check finds nothing, if
 // each object seems to be damaged once.
+// Invariant 113.
 func TestDamageIsLookedForAgain(t *testing.T) {
 	data := newSource(t)
 	for _, how := range []string{"missing", "cut", "flipped"} {
@@ -68,6 +69,7 @@ func TestDamageIsLookedForAgain(t *testing.T) {
 }
 
 // TestListingsAreLookedAtAgain: an object that a listing lacks, or has with another size, is there.
+// Invariant 113.
 func TestListingsAreLookedAtAgain(t *testing.T) {
 	data := newSource(t)
 	for _, how := range []string{"missing", "cut"} {
@@ -103,6 +105,7 @@ func (s wrongList) List(ctx context.Context, after bytestore.Name, fn func(bytes
 // TestLongerObject: an object to which something was appended is read, backed up, and is neither
 // missing nor damaged for a check that reads it, for a start on a copy, and for a recovery. The
 // check reports that it is longer.
+// Invariant 113.
 func TestLongerObject(t *testing.T) {
 	data := newSource(t)
 	file := objectFiles(t, data)[0]

@@ -76,6 +76,7 @@ func withdrawn40(_ context.Context, of ...ledger.Channel) (readings []ledger.Rea
 
 // TestRecover: the losses of an instance that was set back are reported, nothing is changed before
 // they are confirmed, and afterwards it accepts changes in the next generation.
+// Invariant 100.
 func TestRecover(t *testing.T) {
 	data := newSetback(t, 3)
 	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
@@ -113,6 +114,7 @@ func TestRecover(t *testing.T) {
 // TestRecoverBesideUnreadableChannels: the channels of each sender are read in one call. A sender
 // who cannot be read is named, and the other senders' channels are recovered; without a chain
 // nothing is changed.
+// Invariant 100.
 func TestRecoverBesideUnreadableChannels(t *testing.T) {
 	const count = 450 // more than two pages
 	var channels []ledger.Channel
@@ -150,6 +152,7 @@ func TestRecoverBesideUnreadableChannels(t *testing.T) {
 
 // TestObjectsAreKeptAfterARecovery: a sweep deletes nothing that the lost changes may have stored,
 // until the time has passed or an operator permits it.
+// Invariant 100.
 func TestObjectsAreKeptAfterARecovery(t *testing.T) {
 	data := newSetback(t, 2)
 	_, _, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: func(Setback) error { return nil }})
@@ -167,6 +170,7 @@ func TestObjectsAreKeptAfterARecovery(t *testing.T) {
 
 // TestRecoverACopy recovers a copy that lacks an object: it reports that without a start, and the
 // next start finds nothing to check. A whole copy needs no recovery.
+// Invariant 111.
 func TestRecoverACopy(t *testing.T) {
 	original := filepath.Join(testenv.MemoryDir(t), "data")
 	var object bytestore.Name

@@ -70,6 +70,7 @@ func findings(found Checked) string {
 // TestRepair plants each damage in a copy and repairs it: it is repaired or listed, a second repair
 // finds the damage that the first has listed and repairs nothing, and nothing but counts has
 // changed.
+// Invariant 114.
 func TestRepair(t *testing.T) {
 	original := worked(t)
 	for _, c := range plantedDamages() {
@@ -105,6 +106,7 @@ func TestRepair(t *testing.T) {
 }
 
 // TestRepairOfAWholeInstance changes nothing.
+// Invariant 114.
 func TestRepairOfAWholeInstance(t *testing.T) {
 	data := worked(t)
 	before := stored(t, data)
@@ -122,6 +124,7 @@ const manyDamages = `UPDATE shares SET refs = refs + 1; UPDATE account_sums SET 
 
 // TestRepairIsInterrupted ends a repair at each of its steps: finished repairs are durable, and the
 // next run repairs the rest.
+// Invariant 114.
 func TestRepairIsInterrupted(t *testing.T) {
 	original := worked(t)
 	for at := range repairSteps + 1 {
@@ -154,6 +157,7 @@ func orphan(t *testing.T, data string, age time.Duration) {
 
 // TestRepairDeletesOrphans deletes those that are old enough, and not so many that the metadata are
 // probably wrong.
+// Invariant 114.
 func TestRepairDeletesOrphans(t *testing.T) {
 	data := worked(t)
 	objects := len(objectFiles(t, data))
@@ -178,6 +182,7 @@ func TestRepairDeletesOrphans(t *testing.T) {
 
 // TestRepairIsRefused beside a server, on a database that is not the folder's, and on an instance
 // that was set back. A check alone is possible each time.
+// Invariant 114.
 func TestRepairIsRefused(t *testing.T) {
 	data := worked(t)
 	bySQL(`UPDATE shares SET refs = refs + 1`)(t, data)

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/testenv"
 )
 
+// Invariant 125.
 func TestReset(t *testing.T) {
 	data := newSource(t)
 	errNo := errors.New("no")
@@ -49,6 +50,7 @@ func TestReset(t *testing.T) {
 
 // TestResetOnlyOfLocalInstances checks that nothing is deleted from an instance that has an API
 // key, that a hosted node has used, or that has its bytes or metadata outside the folder.
+// Invariant 125.
 func TestResetOnlyOfLocalInstances(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*storage.Endpoint) error
@@ -85,6 +87,7 @@ func TestResetOnlyOfLocalInstances(t *testing.T) {
 
 // TestInterruptedReset checks that Reset completes one that was interrupted when the database was
 // deleted.
+// Invariant 125.
 func TestInterruptedReset(t *testing.T) {
 	data := newSource(t)
 	testenv.OK(t, Reset(t.Context(), data, func() error { return nil }))

@@ -47,6 +47,7 @@ func (r *restorer) run(ctx context.Context) error {
 
 // TestRestoreCutAtEachStep checks that a restore which is interrupted before or after any write to
 // its target leaves nothing that can be served, and that the next one completes it.
+// Invariants 119, 123.
 func TestRestoreCutAtEachStep(t *testing.T) {
 	t.Parallel()
 	data, repo := newSource(t), newRepository()
@@ -91,6 +92,7 @@ func TestRestoreCutAtEachStep(t *testing.T) {
 }
 
 // TestRestoreCutAtEachRead interrupts a restore after each object that it reads, and completes it.
+// Invariant 119.
 func TestRestoreCutAtEachRead(t *testing.T) {
 	t.Parallel()
 	repo := newRepository()
@@ -120,6 +122,7 @@ func TestRestoreCutAtEachRead(t *testing.T) {
 
 // TestRestoreIsMarkedFirst checks that a target is marked before anything else is stored in it, and
 // that the mark is removed when its metadata is not empty.
+// Invariant 119.
 func TestRestoreIsMarkedFirst(t *testing.T) {
 	t.Parallel()
 	repo := newRepository()
@@ -158,6 +161,7 @@ func TestRestoreIsMarkedFirst(t *testing.T) {
 
 // TestRestoreRefusals: a target that is in use, or has anything else than an interrupted restore of
 // the same instance, is refused and left as it is.
+// Invariant 119.
 func TestRestoreRefusals(t *testing.T) {
 	t.Parallel()
 	repo := newRepository()
@@ -214,6 +218,7 @@ func TestRestoreCountsGrownCommits(t *testing.T) {
 
 // TestRestoreIsRecorded checks that a start on a restored instance checks nothing: its database was
 // made in its folder.
+// Invariant 110.
 func TestRestoreIsRecorded(t *testing.T) {
 	t.Parallel()
 	repo := newRepository()

@@ -18,6 +18,7 @@ import (
 
 // TestOneWrongBit flips bits in each small file of a data folder, and checks the folder: each is
 // reported, with the way out. A file that is not in the table is empty, or nobody reads it.
+// Invariant 113.
 func TestOneWrongBit(t *testing.T) {
 	data := newSource(t)
 	returns := []byte(`[{"since":"2026-01-02T03:04:05Z","name":"n","count":7,"session":"s"}]`)
@@ -75,6 +76,7 @@ func TestOneWrongBit(t *testing.T) {
 // TestLostInstanceObject: without the object that has the bytes' id, and with another id, a check,
 // a recovery and a start report the same, and a recovery writes it anew. It does not take another
 // instance's bytes.
+// Invariant 113.
 func TestLostInstanceObject(t *testing.T) {
 	data := newSource(t)
 	id := filepath.Join(data, datadir.Bytes, string(history.InstanceObject))

@@ -17,6 +17,7 @@ import (
 
 // TestNamedPipesInABackup puts a named pipe in place of each file in a place of backups. It is as
 // if the file were missing, and nothing waits for a writer.
+// Invariant 123.
 func TestNamedPipesInABackup(t *testing.T) {
 	place := testenv.MemoryDir(t)
 	files := testenv.Must(localfs.Open(place, localfs.Options{}))(t)

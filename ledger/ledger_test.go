@@ -20,6 +20,7 @@ func TestCost(t *testing.T) {
 
 // TestSellingLimit: a limit grows by the collected amount, within the ceiling, and only for the
 // form that is known.
+// Invariant 176.
 func TestSellingLimit(t *testing.T) {
 	const most = math.MaxInt64
 	for _, c := range []struct {

@@ -48,6 +48,7 @@ func TestChargeInDoubtIsReturned(t *testing.T) {
 	}
 }
 
+// Invariant 25.
 func TestReturnsAreRetriedUntilTheStoreResponds(t *testing.T) {
 	f := newFixture(t)
 	f.store.unreachable.Store(true)
@@ -65,6 +66,7 @@ func TestReturnsAreRetriedUntilTheStoreResponds(t *testing.T) {
 
 // TestReturnsOutliveTheProcess checks that returns that are pending at the end survive a power
 // failure and are made once by the next process.
+// Invariant 25.
 func TestReturnsOutliveTheProcess(t *testing.T) {
 	f := newFixture(t)
 	disk := vfstest.NewCrash()
@@ -120,6 +122,7 @@ func TestOldReturnsAreDropped(t *testing.T) {
 
 // TestReturnsStayOnDiskUntilAllAreDone checks that a file with two returns stays until both are
 // made, even if a save fails in between.
+// Invariant 31.
 func TestReturnsStayOnDiskUntilAllAreDone(t *testing.T) {
 	f := newFixture(t)
 	disk := vfstest.NewCrash()
@@ -175,6 +178,7 @@ func TestReturnsAreBounded(t *testing.T) {
 
 // TestReturnsKeepNoRequests checks that a pending return does not keep the request in memory that
 // it belongs to.
+// Invariant 71.
 func TestReturnsKeepNoRequests(t *testing.T) {
 	f := newFixture(t)
 	const returns = 200
@@ -191,6 +195,7 @@ func TestReturnsKeepNoRequests(t *testing.T) {
 
 // TestDamagedReturnsAreNotRead changes a digit in a file of pending returns: it is not taken for
 // another count. A file that an earlier version has written has no checksum in its name.
+// Invariant 113.
 func TestDamagedReturnsAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	text := []byte(`[{"name":"n","count":7,"session":"s"}]`)

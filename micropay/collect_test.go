@@ -95,6 +95,7 @@ func checkTransaction(t testing.TB, m *Micropayment, c *Transaction) {
 
 // FuzzCollect collects and simulates any micropayment that can be parsed, as a receiver of each
 // scheme.
+// Invariant 175.
 func FuzzCollect(f *testing.F) {
 	for _, v := range settlementVectors(f) {
 		f.Add(fromBase64(f, v.Micropayment), byte(0))

@@ -10,6 +10,7 @@ import (
 	"sluice/internal/testenv"
 )
 
+// Invariant 177.
 func TestCheck(t *testing.T) {
 	policy, all := vectors(t)
 	m := testenv.Must(ParseBase64(all[0].Header))(t)
@@ -156,6 +157,7 @@ func TestAddress(t *testing.T) {
 }
 
 // TestFeesDoNotOverflow checks that no product of gas and price looks small.
+// Invariant 177.
 func TestFeesDoNotOverflow(t *testing.T) {
 	for _, test := range []struct {
 		gas, price, limit uint64
@@ -179,6 +181,7 @@ func TestFeesDoNotOverflow(t *testing.T) {
 // TestBoundsOfGasAcceptThePublicClient checks that bounds which the recorded payments meet refuse
 // none of them, and that closer ones refuse all. The public client offers 200,000 units of gas, and
 // the price that the fullnode estimates, 100; its users have offered 2,000 units.
+// Invariant 177.
 func TestBoundsOfGasAcceptThePublicClient(t *testing.T) {
 	policy, all := vectors(t)
 	bounded, closer := policy, policy

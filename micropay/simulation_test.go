@@ -50,6 +50,7 @@ func checkSimulation(t testing.TB, m *Micropayment, receiver *Signer) {
 
 // TestSimulationOfAnotherReceiver checks that another receiver can neither simulate nor collect a
 // micropayment.
+// Invariant 175.
 func TestSimulationOfAnotherReceiver(t *testing.T) {
 	all := settlementVectors(t)
 	m := testenv.Must(ParseBase64(all[0].Micropayment))(t)

@@ -99,6 +99,7 @@ func (s *shop) openOnChain(p payer) ledger.Channel {
 // TestNothingIsSoldAtAnUnknownGasPrice checks that a new form is compared with the gas price before
 // anything is sold for it, also right after a start, and that nothing is sold for it while that
 // price cannot be read. A form that was accepted before sells on.
+// Invariant 177.
 func TestNothingIsSoldAtAnUnknownGasPrice(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -120,6 +121,7 @@ func TestNothingIsSoldAtAnUnknownGasPrice(t *testing.T) {
 
 // TestPriceBecomesKnownBeforeASale checks that a payment that was verified before the gas price was
 // known is compared with it, even if another payment has asked for the price meanwhile.
+// Invariant 177.
 func TestPriceBecomesKnownBeforeASale(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, _ *chainView, p payer) {
 		s.openOnChain(p)
@@ -134,6 +136,7 @@ func TestPriceBecomesKnownBeforeASale(t *testing.T) {
 
 // TestChannelsOfTheChainAreNamed checks how channels are opened, and that deposits are made on the
 // chain.
+// Invariant 168.
 func TestChannelsOfTheChainAreNamed(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		number, other, deposit := int64(1), int64(2), int64(5)
@@ -163,6 +166,7 @@ func TestChannelsOfTheChainAreNamed(t *testing.T) {
 
 // TestChannelsAreReadAgain checks when a channel is read again, and that payments wait for one
 // reading.
+// Invariant 168.
 func TestChannelsAreReadAgain(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -209,6 +213,7 @@ func TestChannelsAreReadAgain(t *testing.T) {
 
 // TestSalesGoOnWithoutTheChain checks that payments are accepted by the last reading while the
 // chain hangs, and that not each of them waits for it.
+// Invariant 168.
 func TestSalesGoOnWithoutTheChain(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -236,6 +241,7 @@ func TestSalesGoOnWithoutTheChain(t *testing.T) {
 
 // TestGasIsCheckedBeforeAcceptance checks that a micropayment that costs too much gas, or pays too
 // little for it, is refused.
+// Invariant 177.
 func TestGasIsCheckedBeforeAcceptance(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, _ *chainView, p payer) {
 		s.SetGasPrices(100, 300)

@@ -64,6 +64,7 @@ func gas(units, price uint64) func(*micropay.Payment) {
 // TestEachFormIsSimulatedOnce checks that the first payment of each form is simulated, that one
 // that the chain would not execute sells nothing, and that the stale and those above the deposit
 // are not simulated.
+// Invariant 176.
 func TestEachFormIsSimulatedOnce(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -101,6 +102,7 @@ func TestEachFormIsSimulatedOnce(t *testing.T) {
 
 // TestLeastGasIsWhatSimulationsNeeded checks that a simulation raises the least maximum gas, but
 // not without bound.
+// Invariant 176.
 func TestLeastGasIsWhatSimulationsNeeded(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -118,6 +120,7 @@ func TestLeastGasIsWhatSimulationsNeeded(t *testing.T) {
 // TestSimulationsOfAChannel checks that one payment over a channel is simulated at a time, that a
 // refusal concerns only the payment that was simulated, and that payments wait for two seconds at
 // most.
+// Invariant 176.
 func TestSimulationsOfAChannel(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -190,6 +193,7 @@ func TestResultsOfOtherPayments(t *testing.T) {
 
 // TestSellingLimitGrows checks that a channel sells up to the starting limit, and beyond that by
 // the amount collected.
+// Invariant 176.
 func TestSellingLimitGrows(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		v.reading.Deposit = 1000
@@ -234,6 +238,7 @@ func (s *shop) submit(id string) ledger.Submission {
 // TestAccountSequences checks that a payment that its sender's account has passed sells nothing,
 // that the account is asked for once in two seconds, and that without the chain only the starting
 // limit is sold.
+// Invariant 176.
 func TestAccountSequences(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -266,6 +271,7 @@ func TestAccountSequences(t *testing.T) {
 
 // TestEndingPaymentsSellNothing checks that a payment, or its channel, must live long enough to be
 // collected, by the chain's time.
+// Invariant 174.
 func TestEndingPaymentsSellNothing(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		s.openOnChain(p)
@@ -294,6 +300,7 @@ func TestEndingPaymentsSellNothing(t *testing.T) {
 
 // TestExtendedChannelsAreReadAgain checks that a channel that was extended on the chain sells after
 // its former expiry.
+// Invariant 168.
 func TestExtendedChannelsAreReadAgain(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -316,6 +323,7 @@ func TestExtendedChannelsAreReadAgain(t *testing.T) {
 // TestNothingIsSoldByAnotherClock checks that nothing is sold or renewed while the chain is more
 // than ten seconds ahead of the clock, or while its time is not plausible, and that a chain that is
 // behind changes nothing.
+// Invariant 174.
 func TestNothingIsSoldByAnotherClock(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -342,6 +350,7 @@ func TestNothingIsSoldByAnotherClock(t *testing.T) {
 
 // TestFeesAreComparedWithAmounts checks that a payment is refused if its gas is worth more than is
 // ever collected together.
+// Invariant 177.
 func TestFeesAreComparedWithAmounts(t *testing.T) {
 	worth := func(o *paychan.Options) {
 		o.Chain.Worth = func(gas, price uint64) int64 { return int64(gas * price / 120) }

@@ -12,6 +12,7 @@ import (
 
 // TestFund checks which channel gets an amount: the sender's first from 1 that is open or was never
 // opened, or the one that is named.
+// Invariant 78.
 func TestFund(t *testing.T) {
 	s := newShop(t)
 	alice, bob := newPayer(t, 1).address(), newPayer(t, 2).address()
@@ -46,6 +47,7 @@ func TestFund(t *testing.T) {
 
 // TestConcurrentFunds checks that concurrent calls open one channel, and that each amount is added
 // once.
+// Invariant 78.
 func TestConcurrentFunds(t *testing.T) {
 	s := newShop(t)
 	alice := newPayer(t, 1).address()

@@ -184,6 +184,7 @@ func (c *counter) draw(random *rand.Rand, last bool) channelOp {
 
 // TestChannelIsLinearizable checks that several clients' concurrent operations over two handles
 // have results which some sequential execution has too.
+// Invariant 20.
 func TestChannelIsLinearizable(t *testing.T) {
 	const rounds, clients, turns, deposit = 20, 5, 12, 60
 	first := newShop(t)

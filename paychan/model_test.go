@@ -236,6 +236,7 @@ func TestMain(m *testing.M) {
 
 // TestModel plays random histories on a real store, which is sometimes closed and opened again, and
 // compares every result and every state with the model.
+// Invariant 17.
 func TestModel(t *testing.T) {
 	folder, round := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {

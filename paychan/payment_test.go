@@ -20,6 +20,7 @@ func (s *shop) spend() map[string]func(ledger.Payment) error {
 	}
 }
 
+// Invariant 22.
 func TestNotCovered(t *testing.T) {
 	s, payer := newShop(t), newPayer(t, 1)
 	c := s.open("", 1) // a refusal does not bind it

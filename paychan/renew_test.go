@@ -24,6 +24,7 @@ func (s *shop) renew(id string, p payer, sequence, amount uint64, change ...func
 
 // TestRenew lets a payment expire over a channel at its limit. Only a renewal brings the channel
 // back. It sells nothing and can be repeated.
+// Invariant 179.
 func TestRenew(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -69,6 +70,7 @@ func TestRenew(t *testing.T) {
 
 // TestRenewalOutlivesAnExpiredSubmission checks that a channel with an expired submission sells
 // again when its renewal was collected.
+// Invariant 179.
 func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)
@@ -88,6 +90,7 @@ func TestRenewalOutlivesAnExpiredSubmission(t *testing.T) {
 
 // TestReconcile compares a channel with the chain, and records the reading only if that is
 // requested.
+// Invariant 180.
 func TestReconcile(t *testing.T) {
 	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
 		c := s.openOnChain(p)

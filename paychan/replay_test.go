@@ -13,6 +13,7 @@ import (
 
 // TestConcurrentReplays uses one micropayment 1,000 times at once, for sessions and reads, over two
 // handles. One use succeeds, and only that one has an effect.
+// Invariant 19.
 func TestConcurrentReplays(t *testing.T) {
 	const replays, amount = 1_000, 30
 	first := newShop(t)
@@ -75,6 +76,7 @@ func TestConcurrentReplays(t *testing.T) {
 }
 
 // TestConcurrentReturns checks that one return, repeated concurrently, counts once.
+// Invariant 25.
 func TestConcurrentReturns(t *testing.T) {
 	first := newShop(t)
 	handles := []*shop{first, first.another(t)}

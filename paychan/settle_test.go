@@ -179,6 +179,7 @@ func TestRunCollectsWhatIsAccepted(t *testing.T) {
 
 // TestRunRetries checks that a failed settlement is tried again after a second, even if payments
 // over other channels are accepted before.
+// Invariant 26.
 func TestRunRetries(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.fails(refuseAll)
@@ -224,6 +225,7 @@ func TestRunAfterALostResult(t *testing.T) {
 
 // TestRunContinuesAfterAHangingCall checks that a hanging call to the store ends, and does not
 // prevent later ones.
+// Invariant 29.
 func TestRunContinuesAfterAHangingCall(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.fails(hang)
@@ -243,6 +245,7 @@ func TestRunContinuesAfterAHangingCall(t *testing.T) {
 
 // TestRunReportsExpiredPayments checks that amounts that expired uncollected are reported, until a
 // later payment collects them.
+// Invariant 26.
 func TestRunReportsExpiredPayments(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.fails(refuseAll)
@@ -270,6 +273,7 @@ func TestRunReportsExpiredPayments(t *testing.T) {
 
 // TestRunBooksExpiredPayments checks that expired payments are booked too: no chain can refuse
 // them.
+// Invariant 179.
 func TestRunBooksExpiredPayments(t *testing.T) {
 	settleIn(t, func(t *testing.T, s *settling) {
 		s.ledger.fails(refuseAll)
@@ -300,6 +304,7 @@ func (s *shop) accept(p payer, n int) (ids []string) {
 
 // TestLedgerContinuesAfterARefusal checks that payments that the ledger refuses do not keep further
 // ones from being booked, in their batch and after it, and are tried once more each.
+// Invariant 29.
 func TestLedgerContinuesAfterARefusal(t *testing.T) {
 	s := newShop(t)
 	ids := s.accept(newPayer(t, 1), 205)

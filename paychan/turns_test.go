@@ -13,6 +13,7 @@ import (
 // TestTurns checks that no more turns are taken at once than there are, that a verification of one
 // signature waits for at most one turn of each other verification, and that a turn is not taken for
 // a caller that has gone.
+// Invariant 56.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, long, signatures = 2, 6, 32

@@ -132,6 +132,7 @@ var samples = map[string]sample{
 }
 
 // TestAccess sends each operation by each kind of caller, with each kind of reads.
+// Invariant 187.
 func TestAccess(t *testing.T) {
 	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
 		t.Run(string(reads), func(t *testing.T) {
@@ -210,6 +211,7 @@ func (h *hosted) upload(t *testing.T, by signerOf) string {
 
 // TestAccessToASource: a copy needs write for the destination, and read for the source unless
 // everyone may read it.
+// Invariant 187.
 func TestAccessToASource(t *testing.T) {
 	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsPaid} {
 		h := startHosted(t, reads, nil)
@@ -368,6 +370,7 @@ func TestSkewedClocks(t *testing.T) {
 
 // TestSignedForms: on a hosted service a form is its signer's, and a policy that others have signed
 // stores nothing.
+// Invariant 187.
 func TestSignedForms(t *testing.T) {
 	h := startHosted(t, access.ReadsPublic, nil)
 	writer := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"ours"}})
@@ -456,6 +459,7 @@ func TestBucketsAreListedOnce(t *testing.T) {
 
 // TestPaidReadsOfALocalInstance checks that reads which are paid need credentials, which a local
 // instance takes for a key's, and that writes need none.
+// Invariant 187.
 func TestPaidReadsOfALocalInstance(t *testing.T) {
 	s := start(t, setup{config: func(c *Config) { c.Reads = access.ReadsPaid }})
 	s.want(t, 200, "PUT", "/bucket/a", "content")

@@ -29,6 +29,7 @@ func inQuery(path string, fields ...string) string {
 
 // TestFieldsInTheQuery: a field in the query is the same as in the header, and one in both must be
 // equal.
+// Invariant 184.
 func TestFieldsInTheQuery(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket/source", "content")
@@ -127,6 +128,7 @@ func TestFieldsOfOneOperation(t *testing.T) {
 
 // TestFieldsOfTheModel: each field of Amazon's SDK that is not known is refused by the header and
 // in the query.
+// Invariant 184.
 func TestFieldsOfTheModel(t *testing.T) {
 	s := newService(t)
 	refused := 0
@@ -154,6 +156,7 @@ func TestFieldsOfTheModel(t *testing.T) {
 }
 
 // TestPresignedFields: what a presigned URL states is covered by its signature, and done.
+// Invariant 184.
 func TestPresignedFields(t *testing.T) {
 	h := startHosted(t, access.ReadsKey, nil)
 	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}})

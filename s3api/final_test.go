@@ -15,6 +15,7 @@ import (
 
 // TestChecksumsOfCompletions: a checksum that a completion states is compared, and one that is
 // wrong or cannot be compared changes nothing.
+// Invariant 183.
 func TestChecksumsOfCompletions(t *testing.T) {
 	s := newService(t)
 	bodies := []string{strings.Repeat("a", 5<<20), "tail"}
@@ -102,6 +103,7 @@ func TestErrorsHaveNoChecksum(t *testing.T) {
 
 // TestKeptChecksums: an object keeps the checksum that its writer has stated, in a header or a
 // trailer, until other bytes replace it, and copies have it.
+// Invariant 183.
 func TestKeptChecksums(t *testing.T) {
 	s := newService(t)
 	const body = "checked"
@@ -124,6 +126,7 @@ func TestKeptChecksums(t *testing.T) {
 
 // TestChecksumsOfUploads: an upload that is begun for a checksum becomes an object with it, which
 // follows from the parts' own. They have it even if they do not state it, and are listed with it.
+// Invariant 183.
 func TestChecksumsOfUploads(t *testing.T) {
 	s := newService(t)
 	value := func(a checksums.Algorithm, body string) checksums.Value {

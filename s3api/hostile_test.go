@@ -113,6 +113,7 @@ func TestQuotas(t *testing.T) {
 
 // TestDocumentsInMemory: documents that arrive at the same time are refused beyond the memory that
 // a node has for them, and the process has no more.
+// Invariant 75.
 func TestDocumentsInMemory(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket", "")
@@ -172,6 +173,7 @@ func (a arriving) Read([]byte) (int, error) {
 
 // TestAwaitedBodiesHoldNothing: two keys await many documents that never come, and a third one's
 // lists are served.
+// Invariant 75.
 func TestAwaitedBodiesHoldNothing(t *testing.T) {
 	h := startHosted(t, access.ReadsKey, nil)
 	awaited, end, refused := make(chan struct{}), make(chan struct{}), make(chan string, 1)

@@ -13,6 +13,7 @@ import (
 
 // TestMetadataThatOtherStoresKeep: every form is stored, so that a migration does not stop, and a
 // form that is not valid is not sent.
+// Invariant 188.
 func TestMetadataThatOtherStoresKeep(t *testing.T) {
 	s := newService(t)
 	sent := func(name, value, want string) {

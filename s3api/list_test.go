@@ -69,6 +69,7 @@ func listed(keys []string, prefix, delimiter, after string) []string {
 
 // TestListsAreComplete walks through the pages of random listings by both versions, and compares
 // them with the keys.
+// Invariant 185.
 func TestListsAreComplete(t *testing.T) {
 	s := newService(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -175,6 +176,7 @@ func (s *service) bucketNames(t *testing.T) (names []string) {
 
 // TestBuckets: a bucket is there once it was created, also for another process, or while it has an
 // object.
+// Invariant 186.
 func TestBuckets(t *testing.T) {
 	s := newService(t)
 	s.want(t, 404, "HEAD", "/empty-bucket", "")
@@ -321,6 +323,7 @@ func TestVersions(t *testing.T) {
 }
 
 // TestListFromWithinAGroup: a group that the client has begun with is an entry, and others follow.
+// Invariant 185.
 func TestListFromWithinAGroup(t *testing.T) {
 	s := newService(t)
 	for _, key := range []string{"a/1", "a/2", "b/1", "c/1"} {

@@ -49,6 +49,7 @@ func completion(parts ...named) string {
 
 // TestUploadWithGaps: parts of any size and number make an object, and what Complete does not name
 // is gone. Repeated, Complete has the same answer.
+// Invariant 189.
 func TestUploadWithGaps(t *testing.T) {
 	s := newService(t)
 	const path = "/bucket/a"
@@ -80,6 +81,7 @@ func TestUploadWithGaps(t *testing.T) {
 	s.refused(t, 404, "NoSuchUpload", "GET", path+"?uploadId="+id, "")
 }
 
+// Invariant 189.
 func TestCompleteRefuses(t *testing.T) {
 	s := newService(t)
 	const path = "/bucket/a"

@@ -203,6 +203,7 @@ func TestExpiry(t *testing.T) {
 }
 
 // TestChecksums: a body that is not what the client has stated is refused, and nothing is stored.
+// Invariant 183.
 func TestChecksums(t *testing.T) {
 	s := newService(t)
 	const body = "checked"
@@ -239,6 +240,7 @@ func TestChecksums(t *testing.T) {
 }
 
 // TestChunkedBodies sends bodies in the coding aws-chunked. A local instance ignores signatures.
+// Invariant 183.
 func TestChunkedBodies(t *testing.T) {
 	s := newService(t)
 	const body = "in one chunk!"
@@ -267,6 +269,7 @@ func TestChunkedBodies(t *testing.T) {
 
 // TestTrailersAreAnnounced: Amazon refuses a trailer that is not the one of x-amz-trailer
 // (https://github.com/scality/Arsenal/pull/2596).
+// Invariant 183.
 func TestTrailersAreAnnounced(t *testing.T) {
 	s := newService(t)
 	field := "x-amz-checksum-crc64nvme:" + crc64Text(crcOf("abc")) + "\r\n"
@@ -284,6 +287,7 @@ func TestTrailersAreAnnounced(t *testing.T) {
 
 // TestShortChunks: Amazon refuses a chunk of less than 8,192 bytes before another one
 // (https://github.com/aws/aws-sdk-cpp/issues/2727).
+// Invariant 183.
 func TestShortChunks(t *testing.T) {
 	s := newService(t)
 	for _, test := range []struct {
@@ -315,6 +319,7 @@ func TestShortChunks(t *testing.T) {
 
 // TestUndeclaredChunks: a body is in chunks if its decoded length says so, also when
 // x-amz-content-sha256 does not: botocore without credentials sends neither that nor a signature.
+// Invariant 183.
 func TestUndeclaredChunks(t *testing.T) {
 	s := newService(t)
 	const body, sent = "in one chunk!", "d\r\nin one chunk!\r\n0\r\n"
@@ -362,6 +367,7 @@ func TestUndeclaredChunks(t *testing.T) {
 // TestFolderMarkers: an object with a key that ends in a slash is like any other, and the native
 // interface has none of it. Amazon stores it so, with bytes, too ("Organizing objects using
 // folders", Amazon S3 User Guide).
+// Invariant 186.
 func TestFolderMarkers(t *testing.T) {
 	s := newService(t)
 	s.refused(t, 404, "NoSuchBucket", "GET", "/bucket/dir/", "")

@@ -32,6 +32,7 @@ var paths = map[string]string{"service": "/", "bucket": "/bucket", "object": "/b
 
 // TestEveryOperationIsDecided: each operation of Amazon's SDK is served by the route that its
 // requests have, or refused.
+// Invariant 184.
 func TestEveryOperationIsDecided(t *testing.T) {
 	levels := map[level]string{serviceLevel: "service", bucketLevel: "bucket", objectLevel: "object"}
 	served := map[string]bool{"PostObject": true} // browsers send it
@@ -69,6 +70,7 @@ func (u unreadable) Read([]byte) (int, error) {
 
 // TestRefusedOperations: each operation that is refused is 501 before its body, and changes
 // nothing.
+// Invariant 184.
 func TestRefusedOperations(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket/key", "content")
@@ -100,6 +102,7 @@ func TestRefusedOperations(t *testing.T) {
 
 // TestUnknownParameters: a parameter that could select an operation is refused, and one of caches,
 // tracing and presigned URLs is not.
+// Invariant 184.
 func TestUnknownParameters(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket/key", "content")

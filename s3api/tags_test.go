@@ -50,6 +50,7 @@ func (s *service) wantTags(t *testing.T, path string, pairs ...string) {
 
 // TestTags: tags are stored by each operation that states them, and by those that replace them
 // alone, which leave the object as it is.
+// Invariant 188.
 func TestTags(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket/a", "x", "X-Amz-Tagging", "foo=bar&bar&%C3%A4%20+=%2B%3D", "X-Amz-Meta-Color", "red", "X-Amz-Meta-Expiration-Seconds", "3600")
@@ -100,6 +101,7 @@ func TestTags(t *testing.T) {
 }
 
 // TestTagsOfBuckets: a bucket keeps up to 50 tags while it exists, also one that was not created.
+// Invariant 186.
 func TestTagsOfBuckets(t *testing.T) {
 	s := newService(t)
 	var fifty []string

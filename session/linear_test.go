@@ -117,6 +117,7 @@ func (c *client) ask(t *testing.T, op operation) result {
 
 // TestSessionIsLinearizable checks that several clients' concurrent operations over two handles
 // have results which some sequential execution has too.
+// Invariant 18.
 func TestSessionIsLinearizable(t *testing.T) {
 	const rounds, clients, turns, total = 20, 5, 16, 40
 	services, _ := newServices(t, 2, session.Options{Grant: total})

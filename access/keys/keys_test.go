@@ -40,6 +40,7 @@ func TestLimitKinds(t *testing.T) {
 
 // TestOccupiedBytesDefault: a bound on stored bytes implies one on occupied bytes, at the level
 // that sets it.
+// Invariant 41.
 func TestOccupiedBytesDefault(t *testing.T) {
 	const none = keys.Unlimited
 	type limits = keys.Limits

@@ -194,6 +194,7 @@ type mutant struct {
 }
 
 // TestBrokenStoresAreCaught checks that the suite detects violations.
+// Invariant 10.
 func TestBrokenStoresAreCaught(t *testing.T) {
 	for _, m := range slices.Concat(brokenPuts, brokenReads, brokenDeletes, brokenDisks) {
 		t.Run(m.name, func(t *testing.T) {

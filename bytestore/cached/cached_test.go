@@ -283,6 +283,7 @@ func TestFolderIsLocked(t *testing.T) {
 // TestRemovedFolderIsLockedAgain removes an open cache's folder. The next block that is cached
 // creates and locks it again. Another Store may lock it before; then the first one caches nothing
 // there. All reads succeed.
+// Invariant 86.
 func TestRemovedFolderIsLockedAgain(t *testing.T) {
 	dir, inner := filepath.Join(testenv.MemoryDir(t), "cache"), watch()
 	first := mustOpen(t, inner, dir, cached.Options{})

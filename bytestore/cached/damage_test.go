@@ -14,6 +14,7 @@ import (
 
 // TestDamagedFilesAreFetchedAgain damages a block's file in many ways. The bytes read must be
 // correct, and the file must be intact afterwards.
+// Invariant 86.
 func TestDamagedFilesAreFetchedAgain(t *testing.T) {
 	const size = 100_000 // 4 segments, the last one short
 	dir, inner := testenv.MemoryDir(t), watch()

@@ -56,6 +56,7 @@ func (m *meter) hook(op *vfstest.Op, do func() error) error {
 }
 
 // TestSizeIsNeverExceeded concurrently reads a set of objects that is larger than the cache.
+// Invariant 86.
 func TestSizeIsNeverExceeded(t *testing.T) {
 	for _, size := range []int64{cached.MinSize, 5 * cached.MinSize, 20*mib + 12345} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

@@ -75,6 +75,7 @@ func wantResult(t *testing.T, got result, want []byte) {
 	}
 }
 
+// Invariant 86.
 func TestOneFetchForConcurrentMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inner, g := openGated(t, cached.Options{})
@@ -286,6 +287,7 @@ func TestStalledFetchBlocksNoOthers(t *testing.T) {
 
 // TestStalledFetchesBlockNoOthers checks that reads bypass the cache if the underlying store stalls
 // for as many objects as are fetched concurrently.
+// Invariant 62.
 func TestStalledFetchesBlockNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, g := watch(), newGate()

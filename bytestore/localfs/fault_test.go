@@ -33,6 +33,7 @@ func readBack(t *testing.T, s *localfs.Store, name bytestore.Name) []byte {
 
 // TestFaultSweep makes each of a put's operations fail in turn, in every way, and checks the folder
 // before and after a crash.
+// Invariant 1.
 func TestFaultSweep(t *testing.T) {
 	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {

@@ -98,6 +98,7 @@ func TestConformanceOfAJournal(t *testing.T) {
 // journal's objects. Each object that was stored and not deleted reads back, to a Reader before the
 // next Open and to the store after it. In half of the runs an object is stored when Sync has
 // returned.
+// Invariant 1.
 func TestJournalSurvivesPowerFailures(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -501,6 +502,7 @@ func TestSyncLater(t *testing.T) {
 
 // TestFailedSyncStaysKnown makes the journal's sync fail. Nothing that was Put is acknowledged by a
 // later Sync, which would find nothing to do.
+// Invariant 1.
 func TestFailedSyncStaysKnown(t *testing.T) {
 	var fails atomic.Bool
 	s := journaling(t, vfstest.Intercept(vfstest.NewCrash(), func(op *vfstest.Op, do func() error) error {

@@ -12,6 +12,7 @@ import (
 
 // TestReaderBesideAnotherStart opens a reader after a store was killed. The next store replays the
 // journal and begins one of its own, which the reader must not take for the one that it knows.
+// Invariant 113.
 func TestReaderBesideAnotherStart(t *testing.T) {
 	disk := vfstest.NewCrash()
 	first := journaling(t, disk)
@@ -35,6 +36,7 @@ func TestReaderBesideAnotherStart(t *testing.T) {
 // TestReaderLooksAgain reads an object while a start on a full disk replaces its file by the
 // journal's bytes, at the moment at which there is no file. The reader was opened before the
 // journal was begun.
+// Invariant 113.
 func TestReaderLooksAgain(t *testing.T) {
 	disk := vfstest.NewCrash()
 	disk.Limit(1<<40, 0)
@@ -61,6 +63,7 @@ func TestReaderLooksAgain(t *testing.T) {
 
 // TestListBesideAReplay lists the objects while a store replays the journal, right after a folder
 // was read. No object is left out.
+// Invariant 113.
 func TestListBesideAReplay(t *testing.T) {
 	for _, folder := range []string{"/objects", "the object's"} {
 		disk := vfstest.NewCrash()

@@ -105,6 +105,7 @@ func TestDamagedTransferIsRetried(t *testing.T) {
 
 // TestConflictIsRetried checks that a Put is retried after status 409, which AWS returns to one of
 // two concurrent requests.
+// Invariant 85.
 func TestConflictIsRetried(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	conflict := respondsWith(409, "ConditionalRequestConflict")
@@ -120,6 +121,7 @@ func TestConflictIsRetried(t *testing.T) {
 
 // TestLostResponsesOfAPut stores the object and loses all responses to PUT requests. The Put must
 // find out that it succeeded, and distinguish its object from another Put's.
+// Invariant 85.
 func TestLostResponsesOfAPut(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	w.handle(times(always, http.MethodPut, loseResponse))
@@ -152,6 +154,7 @@ func TestUnknownOutcome(t *testing.T) {
 // TestPutInDoubtIsNotTaken loses the response to the first PUT, returns 412 to the second because
 // the first one's object is there, and loses the response to the request for its metadata. The
 // error must not report that the name is in use.
+// Invariant 85.
 func TestPutInDoubtIsNotTaken(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	name, data := newName(), content(1, 1000)

@@ -69,6 +69,7 @@ func all(t *testing.T, r *stagingQuota, senders []*sender) []error {
 
 // TestWaitingBodiesAllComplete receives many times more than fits. The bodies wait for each other,
 // and none fails.
+// Invariant 63.
 func TestWaitingBodiesAllComplete(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,6 +92,7 @@ func TestWaitingBodiesAllComplete(t *testing.T) {
 
 // TestOnlyNecessaryReservationsAreEvicted checks that stalled bodies keep their reservations until
 // other bodies need them, and that only as many are evicted as necessary.
+// Invariant 63.
 func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 	for need, want := range map[int64]int{4: 0, 5: 1, 16: 1, 19: 1, 20: 2, 64: 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -120,6 +122,7 @@ func TestOnlyNecessaryReservationsAreEvicted(t *testing.T) {
 
 // TestSharesOfCallers checks that a caller with slow bodies that use the whole quota loses as much
 // as another caller within its share needs, and not more.
+// Invariant 63.
 func TestSharesOfCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStagingQuota(64, 5*time.Second, time.Hour)

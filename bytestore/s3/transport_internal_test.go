@@ -39,6 +39,7 @@ func (l *refusing) Accept() (net.Conn, error) {
 
 // TestConnectionsAfterALoss: requests that arrive at once, while the server completes no handshake,
 // connect one after another. When it answers, all of them are served.
+// Invariant 93.
 func TestConnectionsAfterALoss(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

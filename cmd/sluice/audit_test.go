@@ -47,6 +47,7 @@ func TestAudit(t *testing.T) {
 
 // TestAuditPrintsWhatIsNotCollected audits an instance after its chain has refused a payment
 // and contradicted the contract.
+// Invariant 166.
 func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	s := opened(t, data)

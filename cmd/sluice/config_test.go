@@ -108,6 +108,7 @@ var inProduction = []string{"--profile", "hosted", "--base-path", "/sluice", "--
 
 // TestHostedRequiresFlags checks that the defaults of development are rejected, each
 // by the name of its flag.
+// Invariant 46.
 func TestHostedRequiresFlags(t *testing.T) {
 	_, err := parse(t, "--profile", "hosted")
 	for _, flag := range []string{"--base-path", "--reads", "--receiver", "--external-url"} {

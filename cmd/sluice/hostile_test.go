@@ -28,6 +28,7 @@ func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { retu
 
 // TestWaitsAreAnnounced checks that a command says once that it waits for the server, above the
 // progress if there is any, and nothing of short waits.
+// Invariant 152.
 func TestWaitsAreAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, shown strings.Builder
@@ -122,6 +123,7 @@ func startListing(t *testing.T, blobs int) *listingServer {
 // TestListingCommandsHoldOnePage measures the heap of commands that list many blobs. A page with
 // names of 1,000 bytes takes 3 MB, as JSON and decoded, and all names 15 MB. Deletes also have up
 // to 64 connections, with buffers of 128 KiB.
+// Invariant 153.
 func TestListingCommandsHoldOnePage(t *testing.T) {
 	const page, connections = 6 << 20, 64 * 130 << 10 // bytes
 	for command, most := range map[string]int64{
@@ -146,6 +148,7 @@ func TestListingCommandsHoldOnePage(t *testing.T) {
 
 // TestHostileListings checks that commands end, with few requests and a message that is safe on a
 // terminal, when a listing does not.
+// Invariant 153.
 func TestHostileListings(t *testing.T) {
 	for name, page := range map[string]string{
 		"the same page again": `{"blobs":[{"name":"x/a","size":1}],"next":"x/a"}`,

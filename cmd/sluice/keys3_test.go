@@ -28,6 +28,7 @@ func masterFile(t *testing.T, masters ...string) string {
 
 // TestKeysHaveS3Secrets creates, shows, replaces, seals again and removes S3 secrets. Each is shown
 // once, and the data folder has none.
+// Invariant 36.
 func TestKeysHaveS3Secrets(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	file := masterFile(t, "01")

@@ -15,6 +15,7 @@ import (
 
 // TestStartLineHasTheSettings checks that the line at the start has every effective setting that
 // has a value, and no password.
+// Invariant 136.
 func TestStartLineHasTheSettings(t *testing.T) {
 	ownContexts(t)
 	t.Setenv("SLUICE_META", "postgres://u:canary@h/n?sslpassword=canary")
@@ -48,6 +49,7 @@ func TestStartLineHasTheSettings(t *testing.T) {
 
 // TestLogForADeveloper checks when the lines about requests may show names: on a terminal, of a
 // local instance, in the format for people.
+// Invariant 50.
 func TestLogForADeveloper(t *testing.T) {
 	for _, test := range []struct {
 		profile    node.Profile

@@ -321,6 +321,7 @@ var wrongCalls = []wrongCall{
 
 // TestWrongCalls checks what wrong calls print: what is wrong, where, and what to do, in one line
 // and without secrets.
+// Invariant 163.
 func TestWrongCalls(t *testing.T) {
 	if len(wrongCalls) < 60 {
 		t.Errorf("only %d calls", len(wrongCalls))

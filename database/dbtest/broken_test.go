@@ -12,6 +12,7 @@ import (
 	"sluice/ledger"
 )
 
+// Invariant 138.
 func TestBrokenDatabasesAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "marks have one nonce", Schema: dbtest.On(`AFTER INSERT ON marks`, `UPDATE marks SET nonce = x'61616161616161616161616161616161'`), Caught: []string{"past/marks"}},

@@ -44,6 +44,7 @@ func rawBlob(account, name string, size int) string {
 
 // TestAccountsCostNoStatement: a blob's commit runs no statement that names the counts, because
 // triggers keep them.
+// Invariant 76.
 func TestAccountsCostNoStatement(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		var statements []statement

@@ -73,6 +73,7 @@ var openedUpload = `INSERT INTO uploads (id, account, name, content, part_size, 
 	INSERT INTO extents (content, part, off, size, blocks, object) SELECT content, 0, 0, 5, x'', x'6f' FROM uploads;`
 
 // TestAuditFindsDamage damages the tables in one way at a time and repairs them.
+// Invariants 5, 17, 113.
 func TestAuditFindsDamage(t *testing.T) {
 	s := openAudited(t)
 	undo := errors.New("undo")
@@ -171,6 +172,7 @@ func TestAuditFindsDamage(t *testing.T) {
 }
 
 // TestAuditFindsWrongPayouts books what was never accepted, on both engines.
+// Invariant 17.
 func TestAuditFindsWrongPayouts(t *testing.T) {
 	undo := errors.New("undo")
 	onBoth(t, func(t *testing.T, s *Store) {
@@ -204,6 +206,7 @@ func TestAuditFindsWrongPayouts(t *testing.T) {
 }
 
 // TestOnePaymentSellsOnce bypasses the code: the table itself refuses the second sale.
+// Invariant 19.
 func TestOnePaymentSellsOnce(t *testing.T) {
 	s := openAudited(t)
 	err := s.db.Write(t.Context(), func(t *engine.Tx) error {

@@ -24,6 +24,7 @@ import (
 
 // TestDumpKnowsEveryTable: a migration that adds a table or a column must declare whether it
 // is dumped.
+// Invariant 120.
 func TestDumpKnowsEveryTable(t *testing.T) {
 	for name, s := range map[string]*Store{"SQLite": openAt(t, databasePath(t), Options{}), "PostgreSQL": openAtPostgres(t)} {
 		have := tablesOf(t, s, name == "SQLite")
@@ -276,6 +277,7 @@ func load(ctx context.Context, to, from *Store, size int, left pages) error {
 	return errors.Join(err, to.FinishLoad(ctx))
 }
 
+// Invariant 120.
 func TestDumpThereAndBack(t *testing.T) {
 	ctx := t.Context()
 	first, second, third := openAt(t, databasePath(t), Options{}), openAtPostgres(t), openAt(t, databasePath(t), Options{})
@@ -299,6 +301,7 @@ func TestDumpThereAndBack(t *testing.T) {
 
 // TestLoadCutAfterEachPage: whichever page was the last, the next load ends with the rows of its
 // dump. After the first one the source changes.
+// Invariant 120.
 func TestLoadCutAfterEachPage(t *testing.T) {
 	ctx := t.Context()
 	from := openAt(t, databasePath(t), Options{})

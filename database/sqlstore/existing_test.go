@@ -24,6 +24,7 @@ func TestKeysOfACommand(t *testing.T) {
 
 // TestKeysVersionAfterASetback: a database that was set back to before a revocation, and in which
 // another key was changed since, has a version that nobody has seen.
+// Invariant 34.
 func TestKeysVersionAfterASetback(t *testing.T) {
 	past, set := databasePath(t), databasePath(t)
 	store := testenv.Must(OpenSQLite(past, Options{}))(t)

@@ -19,6 +19,7 @@ import (
 
 // TestFoldedSalesTakeNoRows counts the rows of a channel that sells, and has its settlements
 // booked, for months: their number does not grow.
+// Invariant 17.
 func TestFoldedSalesTakeNoRows(t *testing.T) {
 	clock := testclock.New()
 	s := openAt(t, databasePath(t), Options{Now: clock.Now})
@@ -59,6 +60,7 @@ func TestFoldedSalesTakeNoRows(t *testing.T) {
 }
 
 // TestAuditIsBounded: an audit's number of findings is bounded, and the last one has their total.
+// Invariant 132.
 func TestAuditIsBounded(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	execute(t, s, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
@@ -89,6 +91,7 @@ const largeRows = 50_000
 
 // TestPurgeReadsByIndex looks at a purge's query plans over large tables where nothing is due: none
 // scans a whole table.
+// Invariant 132.
 func TestPurgeReadsByIndex(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		path := databasePath(t)

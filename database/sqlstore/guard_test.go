@@ -21,6 +21,7 @@ var errNotPermitted = errors.New("not permitted")
 // against the guard, even if the guard forbids commits only after the transaction has run. Reads
 // and the records of the database's own processes need no permission. Once the guard permits
 // commits again, everything works.
+// Invariant 94.
 func TestGuardRefusesCommits(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -62,6 +63,7 @@ func TestGuardRefusesCommits(t *testing.T) {
 
 // TestGuardInABatch checks that a commit without need for permission succeeds, although it shares a
 // batch with refused commits.
+// Invariant 94.
 func TestGuardInABatch(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	s.Guard(func() error { return errNotPermitted })

@@ -12,6 +12,7 @@ import (
 
 // TestHealEmptiesTheCache opens a blob from the cache, heals it, and opens it again: the cache has
 // not kept the damaged object.
+// Invariant 118.
 func TestHealEmptiesTheCache(t *testing.T) {
 	s := testenv.Must(OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), Options{BlobCache: 1 << 20}))(t)
 	testenv.AtEnd(t, s.Close)

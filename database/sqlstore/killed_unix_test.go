@@ -158,6 +158,7 @@ func child(t *testing.T, job, path string) (*exec.Cmd, *bufio.Scanner) {
 
 // TestKilled repeatedly kills a process that writes, and checks everything that it had
 // acknowledged.
+// Invariants 2, 23.
 func TestKilled(t *testing.T) {
 	path := databasePath(t)
 	prepareCrash(t, path)

@@ -79,6 +79,7 @@ func listsLeaveConnections(t *testing.T, s *Store, connections, most int) {
 	done.Wait()
 }
 
+// Invariant 73.
 func TestListsLeaveConnections(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		listsLeaveConnections(t, openAt(t, databasePath(t), Options{Readers: 4}), 4, 2)

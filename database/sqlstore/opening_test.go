@@ -54,6 +54,7 @@ func openingHarness(tb testing.TB, cache int64) func(tb testing.TB) *dbtest.Harn
 // TestConformanceOpening runs the suite's checks that store blobs, on stores that find every blob
 // by OpenBlob and cache it. Without a cache the check blobs/open shows the same in TestConformance.
 // (The handles share one store, but a charge is remembered by the handle that made it.)
+// Invariant 13.
 func TestConformanceOpening(t *testing.T) {
 	caches := map[string]int64{"large cache": 64 << 20, "small cache": 4 << 10}
 	if testing.Short() {

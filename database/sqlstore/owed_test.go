@@ -11,6 +11,7 @@ import (
 )
 
 // TestAuditOfDebts damages a channel's collected amount: the audit finds it.
+// Invariant 169.
 func TestAuditOfDebts(t *testing.T) {
 	for _, damage := range []string{
 		`UPDATE channels SET collected = 11`,

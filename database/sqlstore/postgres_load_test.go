@@ -37,6 +37,7 @@ func newFaultLoad(t *testing.T, s *Store) *faultLoad {
 
 // TestPostgresStoppedUnderLoad crashes the server under load. The calls succeed when it is
 // back, and each takes effect once.
+// Invariant 80.
 func TestPostgresStoppedUnderLoad(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	s := openNode(t, server.DSN())
@@ -52,6 +53,7 @@ func TestPostgresStoppedUnderLoad(t *testing.T) {
 }
 
 // TestPostgresCutAtCommit cuts connections during COMMITs, in each way of cut.
+// Invariants 5, 80.
 func TestPostgresCutAtCommit(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex

@@ -17,6 +17,7 @@ import (
 
 // TestPostgresRequests counts the requests that the most frequent operations make to the server: on
 // a network each costs a round trip.
+// Invariant 73.
 func TestPostgresRequests(t *testing.T) {
 	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
 	s := openNode(t, p.DSN+"&pool_max_conns=2")

@@ -99,6 +99,7 @@ func deletesAgain(t *testing.T, s *Store) {
 
 // TestJumpOfTheWallClockPurgesNothing: a single node's wall clock jumps by 25 h immediately before
 // a purge.
+// Invariant 103.
 func TestJumpOfTheWallClockPurgesNothing(t *testing.T) {
 	m := newMachine()
 	db := enginetest.OpenSQLite(t, databasePath(t), engine.Options{Wall: m.wall, Passed: m.passed})
@@ -121,6 +122,7 @@ func openSleeper(t *testing.T, dsn string) (s *Store, slept *atomic.Int64) {
 
 // TestPostgresUsesTheServersClock: a node with a clock that is wrong by three days uses the
 // server's clock for the times that it stores and compares.
+// Invariant 102.
 func TestPostgresUsesTheServersClock(t *testing.T) {
 	testenv.Postgres(t)
 	for _, ahead := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
@@ -147,6 +149,7 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 // TestPostgresClockThatIsSet: the server's clock jumps by 25 h immediately before a purge. Nothing
 // that was not due is purged, even before the next measurement, in whatever order the calls are.
 // Requests succeed.
+// Invariant 103.
 func TestPostgresClockThatIsSet(t *testing.T) {
 	testenv.Postgres(t)
 	for first := range 3 {

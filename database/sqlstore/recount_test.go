@@ -54,6 +54,7 @@ func putPart(ctx context.Context, s *Store, u metastore.Upload, index int, size 
 
 // TestRecounts damages counts, and corrects them: only what the damage concerns, completely, and
 // once.
+// Invariant 114.
 func TestRecounts(t *testing.T) {
 	damages := []struct{ name, damage, says string }{
 		{"nothing", `SELECT 1`, ""},
@@ -115,6 +116,7 @@ func sums(t *testing.T, s *Store) string {
 
 // TestRecountsLeaveDamage: what is no count, or cannot be counted because what it would be counted
 // from is damaged, stays as it is.
+// Invariant 114.
 func TestRecountsLeaveDamage(t *testing.T) {
 	for _, c := range []struct{ name, damage, finds string }{
 		{"part of an upload", `UPDATE parts SET size = size + 1`, "the part of the upload has 6"},
@@ -145,6 +147,7 @@ func TestRecountsLeaveDamage(t *testing.T) {
 
 // TestRecountsBesideWriters damages counts and corrects them, while others copy, move, replace and
 // delete the blobs and store parts: the audit finds nothing each time.
+// Invariant 114.
 func TestRecountsBesideWriters(t *testing.T) {
 	const callers, names, most = 6, 4, 40
 	onBoth(t, func(t *testing.T, s *Store) {
@@ -212,6 +215,7 @@ func TestRecountsBesideWriters(t *testing.T) {
 }
 
 // TestRecountIsRefused: a store that may not commit corrects nothing, and says nothing of it.
+// Invariant 114.
 func TestRecountIsRefused(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	fillCounted(t, s)

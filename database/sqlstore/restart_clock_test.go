@@ -73,6 +73,7 @@ func keep(t *testing.T, s *Store) {
 // TestRestartAfterTheClockWasSet: the clock is set between two processes. Nothing is deleted by age
 // and nothing is forgotten before the new time has been shown for an hour, by several processes if
 // need be; then it is adopted.
+// Invariant 103.
 func TestRestartAfterTheClockWasSet(t *testing.T) {
 	for _, jump := range []time.Duration{25 * time.Hour, 100 * 24 * time.Hour} {
 		onClocks(t, func(t *testing.T, c clocked) {
@@ -105,6 +106,7 @@ func TestRestartAfterTheClockWasSet(t *testing.T) {
 
 // TestRestartAfterTheClockWasCorrected: a time that was in doubt is known as soon as the clock is
 // right again, whether that is seen by a process that runs or by the next.
+// Invariant 103.
 func TestRestartAfterTheClockWasCorrected(t *testing.T) {
 	for _, jump := range []time.Duration{25 * time.Hour, -25 * time.Hour} {
 		onClocks(t, func(t *testing.T, c clocked) {
@@ -137,6 +139,7 @@ func TestRestartAfterTheClockWasCorrected(t *testing.T) {
 
 // TestRestartWhileTheTimeIsInDoubt: the clock was set while a process ran. Another process that
 // starts beside it, or after it, doubts the time as well.
+// Invariant 103.
 func TestRestartWhileTheTimeIsInDoubt(t *testing.T) {
 	onClocks(t, func(t *testing.T, c clocked) {
 		first := c.open()
@@ -162,6 +165,7 @@ func TestRestartWhileTheTimeIsInDoubt(t *testing.T) {
 
 // TestRestartsAreBelieved: a clock that has gone on since a process ended, and a database in which
 // no time was kept, are believed at once. After a longer stop the time is in doubt.
+// Invariant 103.
 func TestRestartsAreBelieved(t *testing.T) {
 	onClocks(t, func(t *testing.T, c clocked) {
 		var s *Store
@@ -179,6 +183,7 @@ func TestRestartsAreBelieved(t *testing.T) {
 
 // TestDoubtOfOneNode: one node takes a pause that only its machine had for a clock that was set. A
 // node that starts then believes the time, which another node knows.
+// Invariant 103.
 func TestDoubtOfOneNode(t *testing.T) {
 	testenv.Postgres(t)
 	dsn, set := testenv.MovedPostgres(t, 0)

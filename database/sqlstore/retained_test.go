@@ -11,6 +11,7 @@ import (
 
 // TestRetainedCostsNoStatement: when a blob has an owner, its commit, overwrite and delete run one
 // statement that counts usage, and otherwise the same as without an owner.
+// Invariant 42.
 func TestRetainedCostsNoStatement(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	var statements []statement
@@ -41,6 +42,7 @@ func TestRetainedCostsNoStatement(t *testing.T) {
 
 // TestManyEndedUploads measures the space that the outcomes of many uploads with parts, metadata
 // and types take in the database after a purge: no more than they count.
+// Invariant 42.
 func TestManyEndedUploads(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	const uploads, parts = 100, 40

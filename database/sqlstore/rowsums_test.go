@@ -52,6 +52,7 @@ func damaged(t *testing.T, s *Store, table, statement string) {
 
 // TestDamagedRowsAreNotUsed changes a column at a time: no call reads the row, and none changes it
 // or other rows.
+// Invariant 16.
 func TestDamagedRowsAreNotUsed(t *testing.T) {
 	blob := func(s *Store) error { return testenv.Error(s.Blob(t.Context(), "a", "object")) }
 	open := func(s *Store) error {

@@ -156,6 +156,7 @@ func stoppedInDoubt(t *testing.T, s *Store, err error) {
 // TestCommitRestoredByAPowerCut: on a full disk the log's index cannot grow after the log was
 // synced. A power cut restores a blob's overwrite. The store must therefore not report the
 // overwrite as refused: the caller would then delete its objects.
+// Invariant 105.
 func TestCommitRestoredByAPowerCut(t *testing.T) {
 	s, path, write := fullIndex(t)
 	name := func(i int) string { return fmt.Sprint("object", i) }
@@ -178,6 +179,7 @@ func TestCommitRestoredByAPowerCut(t *testing.T) {
 
 // TestPaymentRestoredByAPowerCut is TestCommitRestoredByAPowerCut for a payment, which would be
 // accepted for nothing.
+// Invariant 105.
 func TestPaymentRestoredByAPowerCut(t *testing.T) {
 	s, path, write := fullIndex(t)
 	_, err := s.OpenChannel(t.Context(), ledger.Channel{
@@ -205,6 +207,7 @@ func TestPaymentRestoredByAPowerCut(t *testing.T) {
 // TestRefusedCommitIsNotRestored fills the disk so that the log itself cannot grow: the write is
 // refused, the store continues, and a power cut immediately afterwards does not restore the
 // write.
+// Invariant 105.
 func TestRefusedCommitIsNotRestored(t *testing.T) {
 	disk := newSmallDisk(t, "8m")
 	path := filepath.Join(disk.dir, "meta.db")

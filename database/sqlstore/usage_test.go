@@ -51,6 +51,7 @@ func putFor(t *testing.T, s *Store, owner, name string, body string) {
 
 // TestUsageRows counts the rows of usage: one for each change by an owner, and only the sums after
 // purges with a limit.
+// Invariants 39, 42.
 func TestUsageRows(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{Now: testclock.New().Now})
 	rows := func(owner string, want int64) {

@@ -28,6 +28,7 @@ func keepOf(w *e2e.Watch, c *e2e.TestChain) {
 // TestChainSecretsStayIn searches everything that a collecting server writes for the receiver's key
 // and for the fullnode's API key: the log, responses, metrics, profiles, traces, files, the
 // requests to the fullnode, and the errors of starts that fail.
+// Invariant 181.
 func TestChainSecretsStayIn(t *testing.T) {
 	t.Parallel()
 	c := e2e.StartChain(t)

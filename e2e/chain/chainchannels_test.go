@@ -14,6 +14,7 @@ import (
 
 // TestChannelsOfTheChain opens, uses and closes channels that exist on the chain, and checks each
 // refusal.
+// Invariant 168.
 func TestChannelsOfTheChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)

@@ -15,6 +15,7 @@ import (
 // TestPayCommandOnAChain pays a server that collects on a chain. The command reports the missing
 // flag before the channel is named, and buys more than the server sells at once. It also goes on
 // with a new state file, when the user names the channel by its id.
+// Invariant 155.
 func TestPayCommandOnAChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -67,6 +68,7 @@ func TestPayCommandOnAChain(t *testing.T) {
 
 // TestGoClientOnAChain buys more with the Go client than a server that collects on a chain sells at
 // once.
+// Invariant 155.
 func TestGoClientOnAChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)

@@ -24,6 +24,7 @@ func withoutNonce(form micropay.Form, accountSequence uint64) func(*micropay.Pay
 
 // TestPaymentsThatCannotBeExecuted pays in each way that the chain can never execute. Each buys
 // nothing, and the server collects the payments that the chain can execute.
+// Invariant 176.
 func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -73,6 +74,7 @@ func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 
 // TestSalesWithoutSimulations pays while the chain simulates nothing. The server sells only the
 // starting limit.
+// Invariant 176.
 func TestSalesWithoutSimulations(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -94,6 +96,7 @@ func TestSalesWithoutSimulations(t *testing.T) {
 
 // TestGasGriefing pays little at a gas price that costs the receiver much, and checks that the
 // terms state the gas that the server accepts.
+// Invariant 177.
 func TestGasGriefing(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -122,6 +125,7 @@ func TestGasGriefing(t *testing.T) {
 
 // TestChainAheadOfTheClock lets the chain's time be ahead of the server's clock. The server sells
 // nothing until they agree, and serves reads with bought chunksets.
+// Invariant 174.
 func TestChainAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -145,6 +149,7 @@ func TestChainAheadOfTheClock(t *testing.T) {
 
 // TestFullnodeADayAhead asks a fullnode that states a time a day ahead. The server sells nothing,
 // and records nothing from the fullnode, until a fullnode agrees with the clock.
+// Invariant 174.
 func TestFullnodeADayAhead(t *testing.T) {
 	t.Parallel()
 	chain, honest := e2e.StartChain(t), fullnode.Start(t, fullnode.Options{})
@@ -172,6 +177,7 @@ func TestFullnodeADayAhead(t *testing.T) {
 }
 
 // TestChannelIsExtended extends a channel on the chain after it has expired here.
+// Invariant 168.
 func TestChannelIsExtended(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -194,6 +200,7 @@ func TestChannelIsExtended(t *testing.T) {
 
 // TestTwoInstancesOfOneReceiver pays two instances with one micropayment. The instance that has not
 // collected it reports that.
+// Invariant 180.
 func TestTwoInstancesOfOneReceiver(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -225,6 +232,7 @@ func TestTwoInstancesOfOneReceiver(t *testing.T) {
 
 // TestReconcileAChannel compares a channel with the chain after a third party has withdrawn
 // something there.
+// Invariant 180.
 func TestReconcileAChannel(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)

@@ -12,6 +12,7 @@ import (
 // TestHaltedSettlingIsResumed lets the chain's contract keep other rules than the server assumes.
 // The server sells and collects nothing, even after a restart, until the test starts it with
 // --resume-settling.
+// Invariant 166.
 func TestHaltedSettlingIsResumed(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)

@@ -11,6 +11,7 @@ import (
 // TestChainIsNotLeftWhilePaymentsWait kills a server while a submission has no outcome yet, and
 // starts it without its chain. The server refuses, because its ledger would count the payment as
 // collected.
+// Invariant 101.
 func TestChainIsNotLeftWhilePaymentsWait(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)

@@ -47,6 +47,7 @@ type debtor struct {
 // amount, and end channels and open them again. The fullnode's clock may be a day ahead. The server
 // halts nothing, and no attacker owes more than its channel's selling limit. At the end the service
 // and the chain have the same books: the server has collected the honest payers' debts, once.
+// Invariant 182.
 func TestBooksAreEqualAfterKillsLong(t *testing.T) {
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -20,6 +20,7 @@ import (
 // TestRecoverWithTheChain: a database is set back to before a payment that was collected. sluice
 // recover reads the channel from the chain, and the withdrawn amount is neither sold nor collected
 // again.
+// Invariant 100.
 func TestRecoverWithTheChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -53,6 +54,7 @@ func TestRecoverWithTheChain(t *testing.T) {
 // TestRecoverBesideManyChannels sets a database back to before payments of three payers. One of
 // them has 15,000 channels on the chain, and is settled and recovered like any other; the
 // fullnode's answer about another is broken, so that this one is named, and read later.
+// Invariant 100.
 func TestRecoverBesideManyChannels(t *testing.T) {
 	t.Parallel()
 	const count, bound = 15_000, 4 << 20

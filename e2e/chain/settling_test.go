@@ -33,6 +33,7 @@ func onChain(c *e2e.TestChain, t testing.TB, number uint64) fullnode.Channel {
 
 // TestSettlingSurvivesKills kills the server at each step from accepting a payment to recording
 // that it was collected. After a restart the server has collected each payment once.
+// Invariant 165.
 func TestSettlingSurvivesKills(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -64,6 +65,7 @@ func TestSettlingSurvivesKills(t *testing.T) {
 
 // TestSettlingIsTakenOver kills the leader while a submission's outcome is not known. Another node
 // learns it, and collects the payments that the nodes have accepted later.
+// Invariant 165.
 func TestSettlingIsTakenOver(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -102,6 +104,7 @@ func TestSettlingIsTakenOver(t *testing.T) {
 
 // TestSettlingOutlastsFaults pays over several channels while the fullnode fails in each way. The
 // server collects each payment once.
+// Invariant 165.
 func TestSettlingOutlastsFaults(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -134,6 +137,7 @@ func TestSettlingOutlastsFaults(t *testing.T) {
 
 // TestExpiredSettlementIsCovered lets a submission expire. The server records this only when the
 // chain's time is past its expiry. The channel stops, and a renewal collects its amount.
+// Invariant 165.
 func TestExpiredSettlementIsCovered(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -163,6 +167,7 @@ func TestExpiredSettlementIsCovered(t *testing.T) {
 
 // TestAbortStopsTheChannel executes a submission with failure. The channel sells nothing until the
 // server has collected a renewal, whatever the payer deposits meanwhile.
+// Invariants 165, 167.
 func TestAbortStopsTheChannel(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)

@@ -17,6 +17,7 @@ const (
 )
 
 // TestGoClientMemory uploads a sparse file of 1 GiB, also through a pipe, and downloads it.
+// Invariant 148.
 func TestGoClientMemory(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

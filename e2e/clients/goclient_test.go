@@ -151,6 +151,7 @@ func finishTransfer(t testing.TB, command *exec.Cmd) int64 {
 // TestGoClientKilled kills the client within an upload and within a download. The next client must
 // send no acknowledged part and request no range that the first one had, and the file must come
 // back identical.
+// Invariants 145, 146.
 func TestGoClientKilled(t *testing.T) {
 	t.Parallel()
 	const part, parts = 256 << 10, 40
@@ -215,6 +216,7 @@ func TestGoClientKilled(t *testing.T) {
 }
 
 // TestGoClientDamagedBytes damages downloads on the way. No file may appear.
+// Invariant 146.
 func TestGoClientDamagedBytes(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
@@ -237,6 +239,7 @@ func TestGoClientDamagedBytes(t *testing.T) {
 
 // TestGoClientCutNetwork transfers a file through a network that cuts each connection after a
 // while, and is down for a while.
+// Invariant 147.
 func TestGoClientCutNetwork(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

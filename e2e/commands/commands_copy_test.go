@@ -163,6 +163,7 @@ func TestSyncCommand(t *testing.T) {
 // TestCopyBetweenServersResumes interrupts the command while it copies a large blob from one server
 // to another. The next run must send no acknowledged part again, and read only the bytes that it
 // sends.
+// Invariant 150.
 func TestCopyBetweenServersResumes(t *testing.T) {
 	testenv.Require(t, testenv.Unix)
 	const parts = 20

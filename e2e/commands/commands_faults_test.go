@@ -17,6 +17,7 @@ import (
 // stalls connections. The test kills the command three times and runs it again, and then does the
 // same to the server. The command may send no acknowledged part or file again, the folder must come
 // back identical, and no transfer may leave a file.
+// Invariants 145, 146.
 func TestFolderSurvivesFaults(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)

@@ -48,6 +48,7 @@ func paidServer(t *testing.T, blobs map[string][]byte) (s *e2e.Server, pays func
 }
 
 // TestPaidCommands reads paid blobs by every command that reads, within limits, with one session.
+// Invariant 149.
 func TestPaidCommands(t *testing.T) {
 	t.Parallel()
 	big := e2e.Content(1, 3*e2e.ChunksetSize/2)
@@ -134,6 +135,7 @@ func TestPaidCommands(t *testing.T) {
 }
 
 // TestPaidReadsOfFreeBlobs checks that a command that may pay pays nothing for free reads.
+// Invariant 149.
 func TestPaidReadsOfFreeBlobs(t *testing.T) {
 	t.Parallel()
 	_, pays := paidServer(t, nil)
@@ -146,6 +148,7 @@ func TestPaidReadsOfFreeBlobs(t *testing.T) {
 
 // TestPaidGetResumes interrupts a paid download. The next run must pay only for the missing bytes,
 // with the same session.
+// Invariant 149.
 func TestPaidGetResumes(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.Unix)

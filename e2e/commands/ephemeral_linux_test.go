@@ -63,6 +63,7 @@ func exists(t testing.TB, path string) bool {
 // TestEphemeralInstances starts, stops and kills instances in random order. After each step a
 // running instance has its blob, and a stopped one has left nothing. A killed one has left nothing
 // after the next start.
+// Invariant 126.
 func TestEphemeralInstances(t *testing.T) {
 	t.Parallel()
 	random, temporary := rand.New(rand.NewPCG(e2e.Seed(t), 0)), t.TempDir()
@@ -177,6 +178,7 @@ func TestFirstScreen(t *testing.T) {
 // TestLogOnATerminal checks a local instance's log as a developer sees it: a line of at most 80
 // columns for each request, with the blob's name, which cannot control the terminal. Colors are the
 // only escape sequences, and NO_COLOR removes them.
+// Invariant 50.
 func TestLogOnATerminal(t *testing.T) {
 	t.Parallel()
 	const id = "QNECKXVIABCDEFGHIJKLMN"
@@ -261,6 +263,7 @@ func interruptedIf(t *testing.T, command string, ends func(line string) bool) st
 
 // TestReset checks that reset deletes a local instance, but not without a question. It refuses a
 // running instance and one that was hosted.
+// Invariant 125.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

@@ -11,6 +11,7 @@ import (
 
 // TestFaucet opens a channel with a chosen number, adds a number and not a text to it, and checks
 // that a foreign page cannot, and that other servers have no faucet.
+// Invariant 78.
 func TestFaucet(t *testing.T) {
 	t.Parallel()
 	const target = "/v1/local/faucet"

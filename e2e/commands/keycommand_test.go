@@ -10,6 +10,7 @@ import (
 
 // TestLimitsChangeWhileAServerRuns checks that a group's new limits, and a key's new accounts,
 // apply to a running service.
+// Invariant 37.
 func TestLimitsChangeWhileAServerRuns(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--profile", "hosted", "--base-path", "/sluice", "--reads", "key", "--receiver", "0x1",

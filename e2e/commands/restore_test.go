@@ -88,6 +88,7 @@ func (b *belongings) Check(s *e2e.Server) {
 
 // TestRestoreToNodesAndBack moves an instance from a folder to PostgreSQL and an object store by a
 // backup, and back to another folder.
+// Invariant 120.
 func TestRestoreToNodesAndBack(t *testing.T) {
 	t.Parallel()
 	c := e2e.NewCluster(t, e2e.Options{})
@@ -119,6 +120,7 @@ func TestRestoreToNodesAndBack(t *testing.T) {
 
 // TestRestoreKilled kills the command several times while it stores objects. The last run completes
 // the instance.
+// Invariant 119.
 func TestRestoreKilled(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

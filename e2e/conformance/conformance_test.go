@@ -151,6 +151,7 @@ func TestOutput(t *testing.T) {
 }
 
 // TestOverHTTP2 runs the cases on a local instance over TLS and HTTP/2.
+// Invariant 49.
 func TestOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Certs: e2e.NewCertificates(t)})
@@ -158,6 +159,7 @@ func TestOverHTTP2(t *testing.T) {
 }
 
 // TestBehindNginx runs the cases on a hosted network behind the documented nginx.
+// Invariant 52.
 func TestBehindNginx(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

@@ -84,6 +84,7 @@ func TestConsoleTriesOperations(t *testing.T) {
 
 // TestConsoleTriesOperationsWithAKey sends a request with a key from a hosted network's API page.
 // The key is in memory only: a reload forgets it, and nothing stores it.
+// Invariant 160.
 func TestConsoleTriesOperationsWithAKey(t *testing.T) {
 	t.Parallel()
 	s := e2e.StartHosted(t, "key", "--console")

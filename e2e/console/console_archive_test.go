@@ -63,6 +63,7 @@ func unzip(t *testing.T, encoded string) map[string]string {
 // TestConsoleDownloadsArchives downloads a folder and a selection as archives, in a browser that
 // saves to files and in one that does not. A connection that is lost costs nothing, and the console
 // names a blob that cannot be read.
+// Invariant 162.
 func TestConsoleDownloadsArchives(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -117,6 +118,7 @@ func TestConsoleDownloadsArchives(t *testing.T) {
 
 // TestConsoleDownloadsOneByOne downloads more than an archive in memory may have, in a browser that
 // saves to no files: blobs that are few are saved one by one, and many are refused before any read.
+// Invariant 162.
 func TestConsoleDownloadsOneByOne(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -158,6 +160,7 @@ func TestConsoleDownloadsOneByOne(t *testing.T) {
 }
 
 // TestConsoleCancelsArchives cancels a download, after which the file is as it was.
+// Invariant 162.
 func TestConsoleCancelsArchives(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})

@@ -31,6 +31,7 @@ func (p *consolePage) settled(names ...string) {
 
 // TestConsoleMovesAndCopiesSelections selects blobs and a folder, and moves, copies and renames
 // them, by the keyboard alone.
+// Invariant 159.
 func TestConsoleMovesAndCopiesSelections(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -151,6 +152,7 @@ func TestConsoleMovesAndCopiesSelections(t *testing.T) {
 // TestConsoleDeletesSelections deletes a folder with the count that it showed, but no blob that was
 // replaced since. A deletion that a lost connection interrupts is done once, and a failed one can
 // be tried again.
+// Invariant 159.
 func TestConsoleDeletesSelections(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})

@@ -67,6 +67,7 @@ func TestConsoleBrowse(t *testing.T) {
 
 // TestConsoleDeletesWhatItShows checks that the console does not delete a blob that was replaced
 // since the page showed it.
+// Invariant 159.
 func TestConsoleDeletesWhatItShows(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -84,6 +85,7 @@ func TestConsoleDeletesWhatItShows(t *testing.T) {
 // TestConsoleRefusesUnreachableNames checks names that have an address which browsers change. The
 // console neither deletes nor stores another blob in their place, even if both have the same
 // content.
+// Invariant 159.
 func TestConsoleRefusesUnreachableNames(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -177,6 +179,7 @@ func TestConsoleKeepsThePlaceInLists(t *testing.T) {
 
 // TestConsoleShowsNamesSafely checks that the console shows names as text, with invisible
 // characters spelled out, and that it can open every name.
+// Invariant 159.
 func TestConsoleShowsNamesSafely(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})

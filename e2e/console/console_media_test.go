@@ -38,6 +38,7 @@ var servedRange = regexp.MustCompile(`method=GET route=/v1/blobs/\{account\}/\{b
 
 // TestConsolePlaysVideo checks that the player plays a public video from the blob's address, and
 // that seeking requests ranges: it does not fetch a hole of 32 MiB in the file.
+// Invariant 162.
 func TestConsolePlaysVideo(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -74,6 +75,7 @@ func TestConsolePlaysVideo(t *testing.T) {
 // TestConsolePaysForPreviews checks that a paid read shows its price in words and a field for a
 // session. The session's chunksets then pay for previews and downloads. A small blob, with an ETag
 // that only payers see, can be moved and deleted.
+// Invariant 160.
 func TestConsolePaysForPreviews(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Flags: []string{"--reads", "paid"}})
@@ -132,6 +134,7 @@ func TestConsolePaysForPreviews(t *testing.T) {
 
 // TestConsoleSavesLargeKeyedBlobs takes a blob that only a key may read and that is too large for
 // memory. The console does not show it, but streams it to the file that the user chooses.
+// Invariant 162.
 func TestConsoleSavesLargeKeyedBlobs(t *testing.T) {
 	t.Parallel()
 	s := e2e.StartHosted(t, "key", "--console")

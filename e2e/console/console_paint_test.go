@@ -37,6 +37,7 @@ const firstPaint = `performance.getEntriesByName("first-contentful-paint")[0]?.s
 // only: the browser shows the page's frame, in the chosen theme, while all other requests wait. The
 // page names all modules that its views need, so that the browser requests no module only after
 // another has come.
+// Invariant 161.
 func TestConsolePaintsBeforeScripts(t *testing.T) {
 	t.Parallel()
 	_, p := openLocal(t, "")

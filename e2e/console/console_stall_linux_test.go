@@ -8,6 +8,7 @@ import (
 
 // TestConsoleShowsNoRateOfAStall stops the server's process, which refuses nothing and receives
 // nothing, while a file is sent. The page shows neither a rate nor a time from before the stall.
+// Invariant 160.
 func TestConsoleShowsNoRateOfAStall(t *testing.T) {
 	t.Parallel()
 	s, p := openEmptyFolder(t)

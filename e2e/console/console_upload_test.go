@@ -117,6 +117,7 @@ func TestConsoleUploadsByDrop(t *testing.T) {
 
 // TestConsoleResumesUploads pauses an upload in parts, reloads the page meanwhile, and continues
 // the upload with the same file. The page sends no acknowledged part again.
+// Invariant 160.
 func TestConsoleResumesUploads(t *testing.T) {
 	t.Parallel()
 	s, p := openEmptyFolder(t)

@@ -24,6 +24,7 @@ func folderOf(t *testing.T, count int) string {
 
 // TestConsoleUploadsBatches uploads a folder several times. It is one line in the tray, which first
 // shows the failures, and then asks once about all names that are taken.
+// Invariant 160.
 func TestConsoleUploadsBatches(t *testing.T) {
 	t.Parallel()
 	s, p := openEmptyFolder(t)
@@ -97,6 +98,7 @@ const quicken = `(() => {
 // TestConsoleReconnects kills the server while a file is sent in parts and more files wait. The
 // page shows that it reconnects, without a rate, for longer than any other request is repeated, and
 // completes all when the server is back.
+// Invariant 160.
 func TestConsoleReconnects(t *testing.T) {
 	t.Parallel()
 	s, p := openEmptyFolder(t)

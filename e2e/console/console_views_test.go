@@ -85,6 +85,7 @@ func wavOf() string {
 }
 
 // TestConsolePreviews checks the previews of all kinds. The browser may run nothing in a blob.
+// Invariant 159.
 func TestConsolePreviews(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -145,6 +146,7 @@ func TestConsolePreviews(t *testing.T) {
 
 // TestConsolePreviewsByName checks that a blob with a generic type, as curl -T stores it, is
 // previewed by its name exactly as with the right type. Other types are believed.
+// Invariant 159.
 func TestConsolePreviewsByName(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
@@ -322,6 +324,7 @@ func TestConsoleShowsStatus(t *testing.T) {
 
 // TestConsoleShowsSetback: after its database was set back, a server reports it on the page of its
 // status, with the remedy.
+// Invariant 99.
 func TestConsoleShowsSetback(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true}) // it logs the setback as an error
@@ -366,6 +369,7 @@ func TestConsoleShowsDamage(t *testing.T) {
 
 // TestConsoleHosted enters a key on a hosted service below a path, stores and shows a blob that
 // only the key may read, and checks that a reload forgets the key.
+// Invariant 160.
 func TestConsoleHosted(t *testing.T) {
 	t.Parallel()
 	s := e2e.StartHosted(t, "key", "--console")

@@ -161,6 +161,7 @@ func visit(browser context.Context, t *testing.T, url string) pageState {
 // TestHostileBlobs checks that a browser shows a stored document, but not in the service's origin,
 // and without running its scripts. The scripts would run if another server sent the document. No
 // service sets a cookie.
+// Invariant 48.
 func TestHostileBlobs(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -198,6 +199,7 @@ func TestHostileBlobs(t *testing.T) {
 // script or module, nor as a worker, nor as a style sheet. Somebody who can place an element in the
 // console's page could demand this. The browser also registers no blob as a service worker, from
 // any page.
+// Invariant 48.
 func TestBlobsAreNoScripts(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()
@@ -327,6 +329,7 @@ func TestEmbeddedBlobs(t *testing.T) {
 // TestBlobsAreGuarded checks that every response about a blob has headers for two purposes. They
 // prevent a browser from sniffing its type and from running it in the service's origin, and they
 // restrict the pages that may embed it.
+// Invariant 48.
 func TestBlobsAreGuarded(t *testing.T) {
 	t.Parallel()
 	for embedding, s := range map[string]*e2e.Server{"cross-origin": e2e.StartHosted(t, "public").AsAdmin(), "same-site": e2e.Start(t, e2e.Options{})} {

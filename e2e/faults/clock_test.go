@@ -14,6 +14,7 @@ import (
 )
 
 // TestClockIsSet moves a single server's clock, with a binary that is built for that.
+// Invariant 103.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	moved := testenv.Must(testenv.BuildSluice(t.TempDir(), "movedclock"))(t)
@@ -33,6 +34,7 @@ func TestClockIsSet(t *testing.T) {
 }
 
 // TestClockOfTheDatabaseIsSet moves the clock of PostgreSQL below two nodes.
+// Invariant 103.
 func TestClockOfTheDatabaseIsSet(t *testing.T) {
 	t.Parallel()
 	testenv.Postgres(t)

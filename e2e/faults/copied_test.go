@@ -60,6 +60,7 @@ func overwrite(t *testing.T, data, table string) {
 }
 
 // TestCopiedFolder starts a server on a copied folder: it checks the copy once, and is ready.
+// Invariant 110.
 func TestCopiedFolder(t *testing.T) {
 	t.Parallel()
 	s, targets, data := copied(t)
@@ -76,6 +77,7 @@ func TestCopiedFolder(t *testing.T) {
 // TestCopiedFolderWithoutObjects starts a server on a copied folder in which an object is missing
 // and one is cut: it names the blobs, serves all whole blobs, and refuses everything else until
 // sluice recover.
+// Invariant 111.
 func TestCopiedFolderWithoutObjects(t *testing.T) {
 	t.Parallel()
 	s, targets, data := copied(t)
@@ -120,6 +122,7 @@ func refuses(t *testing.T, command []string, data string, wants ...string) {
 // TestCopiedFolderWithDamagedPages starts a server on a copied folder with a damaged page: it
 // does not start, and neither does a recovery. Once the database is replaced, only a recovery leads
 // on.
+// Invariant 111.
 func TestCopiedFolderWithDamagedPages(t *testing.T) {
 	t.Parallel()
 	s, targets, data := copied(t)
@@ -146,6 +149,7 @@ func TestCopiedFolderWithDamagedPages(t *testing.T) {
 
 // TestDamagedPagesAreFoundAtAStart damages a page in a stopped server's database: the next start is
 // not ready and reports why, and the one after it names the damage and ends.
+// Invariant 112.
 func TestDamagedPagesAreFoundAtAStart(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true}) // it logs the damage as an error

@@ -18,6 +18,7 @@ import (
 // TestCheckIsKilled kills a server on a copied folder after it has checked the copy and before
 // it has recorded that. Until then it lives and is not ready; the record is as before, and the next
 // start checks again.
+// Invariant 110.
 func TestCheckIsKilled(t *testing.T) {
 	t.Parallel()
 	s, targets, data := copied(t)

@@ -18,6 +18,7 @@ import (
 // TestCrashLoop kills the server repeatedly at random moments under mixed load, on the same data.
 // After each start every acknowledged blob must be complete, no other blob may be torn, deletes
 // must hold, and each session's count must lie between the acknowledged and the issued uses.
+// Invariant 2.
 func TestCrashLoop(t *testing.T) {
 	const crashes = 8
 	crashLoop(t, e2e.Options{}, func(done int) bool { return done < crashes })
@@ -126,6 +127,7 @@ func crashUnderLoad(s *e2e.Server, writers []*e2e.Writer, c *e2e.Counter, reques
 
 // TestFirstStartKilled kills first starts at random moments, both before and after anything was
 // printed. The next start on the same folder must work.
+// Invariant 11.
 func TestFirstStartKilled(t *testing.T) {
 	random := rand.New(rand.NewPCG(e2e.Seed(t), 1))
 	for range 15 {

@@ -13,6 +13,7 @@ import (
 
 // TestDamagedBodyHeals flips a bit of a small blob in the database. A read is refused before its
 // first byte, and the damage is listed and counted. With the place of a backup the server heals it.
+// Invariant 118.
 func TestDamagedBodyHeals(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--admin-addr", "127.0.0.1:0"}})
@@ -43,6 +44,7 @@ func TestDamagedBodyHeals(t *testing.T) {
 
 // TestLostObjectsAreNamedByTheListing removes objects from a bucket: the next listing names their
 // blobs, and no scrub has read anything.
+// Invariant 116.
 func TestLostObjectsAreNamedByTheListing(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})

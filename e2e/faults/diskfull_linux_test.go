@@ -97,6 +97,7 @@ func TestDiskFull(t *testing.T) {
 
 // TestStartOnFullDisk checks that a server starts on a full disk, so that clients can delete its
 // blobs.
+// Invariant 108.
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Data: tmpfs(t, "32m")})
@@ -115,6 +116,7 @@ func TestStartOnFullDisk(t *testing.T) {
 // TestStartWithoutSpaceForTheLog kills a server, and another program then fills the disk to the
 // last byte. The next start needs space for the index of its write-ahead log. It uses the reserve
 // for deletes, and deletes work.
+// Invariant 108.
 func TestStartWithoutSpaceForTheLog(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Data: tmpfs(t, "64m"), Dirty: true})
@@ -130,6 +132,7 @@ func TestStartWithoutSpaceForTheLog(t *testing.T) {
 // TestStartOnFullDiskWithObjectStore starts a server with its bytes in an object store, and with
 // too little space on the database's disk for the reserve for deletes. Free space in the store is
 // not free on that disk. The server must start, and deletes must work.
+// Invariant 108.
 func TestStartOnFullDiskWithObjectStore(t *testing.T) {
 	t.Parallel()
 	o := e2e.OnObjects(testenv.S3(t, testenv.S3Options{}))

@@ -16,6 +16,7 @@ import (
 
 // TestDrainWait checks that after SIGTERM a server continues to serve for --drain-wait, also on new
 // connections, while /readyz reports 503.
+// Invariants 57, 89.
 func TestDrainWait(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--drain-wait", e2e.LongWait}})
@@ -97,6 +98,7 @@ func TestDrainWaitThenDrain(t *testing.T) {
 // TestDrainOverHTTP2 checks that during the wait the server sends GOAWAY on connections, and serves
 // requests in progress and requests that still arrive. After the wait, it finishes responses that
 // have begun.
+// Invariant 57.
 func TestDrainOverHTTP2(t *testing.T) {
 	t.Parallel()
 	flags := append(e2e.HostedChoices("public"), "--admin-addr", "off", "--drain-wait", e2e.LongWait)
@@ -144,6 +146,7 @@ func TestDrainOverHTTP2(t *testing.T) {
 
 // TestDrainWaitOfProfiles checks that a hosted service waits by default and then ends, and that a
 // local one does not wait.
+// Invariant 89.
 func TestDrainWaitOfProfiles(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -13,6 +13,7 @@ import (
 // TestCopiedDataFolder copies a data folder, and starts the copy while its original runs on the
 // same bucket. The copy must become not ready, report the remedy, and delete and acknowledge
 // nothing; the original must serve and delete as before.
+// Invariant 94.
 func TestCopiedDataFolder(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})
@@ -57,6 +58,7 @@ func TestCopiedDataFolder(t *testing.T) {
 // and becomes the fence's holder. When the original continues, it must acknowledge nothing. The
 // copy's acknowledged writes must remain. The copy's writes must have waited for as long as the
 // original could still have written.
+// Invariant 94.
 func TestPausedOriginal(t *testing.T) {
 	t.Parallel()
 	objects := testenv.S3(t, testenv.S3Options{})

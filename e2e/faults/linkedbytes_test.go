@@ -17,6 +17,7 @@ import (
 // server runs, a second one does not start, and reset refuses. When the original has started again
 // and so holds the bytes, a server on the older copy of its database does not start, and the
 // original still does.
+// Invariant 97.
 func TestLinkedBytes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -13,6 +13,7 @@ import (
 
 // TestDatabaseThatWasSetBack restores an older database in a data folder. The server must serve
 // blobs and refuse everything else, report the remedy, and go on after sluice recover.
+// Invariant 99.
 func TestDatabaseThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--reads", "paid"}}) // it logs the setback as an error

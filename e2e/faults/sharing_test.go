@@ -12,6 +12,7 @@ import (
 // server is killed repeatedly. Every name must have its acknowledged content, a request without a
 // response must have had its effect completely or not at all, and in the end no content may be left
 // that no blob has.
+// Invariant 5.
 func TestSharedContentsSurviveKills(t *testing.T) {
 	t.Parallel()
 	sharedContents(t, 300, func(kills int) bool { return kills < 6 })

@@ -57,6 +57,7 @@ func TestDrainDeadline(t *testing.T) {
 
 // TestUploadsCutByTheDrain checks an upload that is not complete when the drain ends, in every
 // framing. The server responds with 503 draining, stores nothing, and logs it so.
+// Invariants 57, 136.
 func TestUploadsCutByTheDrain(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--drain-wait", e2e.LongWait, "--drain-deadline", e2e.LongWait}})
@@ -145,6 +146,7 @@ func TestDataFolder(t *testing.T) {
 
 // TestEveryRequestIsLogged checks that when a server has ended, it has written a line for each
 // request, also during the drain.
+// Invariant 134.
 func TestEveryRequestIsLogged(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--drain-wait", e2e.LongWait}})

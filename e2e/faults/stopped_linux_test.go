@@ -24,6 +24,7 @@ func limitFiles(t *testing.T, s *e2e.Server) {
 // TestStoppedServerEnds makes a COMMIT fail with an I/O error. Its outcome is unknown, and the
 // server drains and exits with code 1, so that a supervisor restarts it. After the next start the
 // server must have everything that it has acknowledged.
+// Invariant 107.
 func TestStoppedServerEnds(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true})
@@ -65,6 +66,7 @@ func putIntoFault(t *testing.T, s *e2e.Server) e2e.Response {
 // TestDamagedDatabaseServesReads overwrites some of the database's pages. As soon as a request
 // meets the damage, the server must refuse writes and not be ready, while reads work and the
 // process keeps running.
+// Invariant 107.
 func TestDamagedDatabaseServesReads(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Damaged: true})

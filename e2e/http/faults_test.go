@@ -68,6 +68,7 @@ func checkAllHappened(s *e2e.Server) {
 // TestFaultsOfOneRequest makes faults happen to requests that name them, and checks that nothing
 // but the response differs. The cases of conformance have one of each kind; here are other moments
 // of a response, other operations, and the log.
+// Invariant 77.
 func TestFaultsOfOneRequest(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true})
@@ -109,6 +110,7 @@ func TestFaultsOfOneRequest(t *testing.T) {
 
 // TestRulesOfFaults checks the rules from the command line and from /v1/local/faults: their counts,
 // that a seed makes them repeatable, that they end, and that a foreign page cannot set them.
+// Invariant 77.
 func TestRulesOfFaults(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--fault", "GET info 50%: status 500", "--fault", "first 1: status 501", "--fault-seed", "7"}, Damaged: true})
@@ -157,6 +159,7 @@ func TestRulesOfFaults(t *testing.T) {
 }
 
 // TestHostedServicesHaveNoFaults checks that a hosted service ignores the header, and has no rules.
+// Invariant 77.
 func TestHostedServicesHaveNoFaults(t *testing.T) {
 	t.Parallel()
 	s := e2e.StartHosted(t, "public").AsAdmin()
@@ -178,6 +181,7 @@ func TestHostedServicesHaveNoFaults(t *testing.T) {
 // TestFaultsOfPaidReads checks three faults. The server refuses an expired session with a paid
 // read's error, returns the charge for a response that is cut before its first byte, and keeps the
 // charge for a lost response.
+// Invariant 77.
 func TestFaultsOfPaidReads(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid"}})

@@ -18,6 +18,7 @@ import (
 
 // TestCutReadsOverHTTP2 resets the streams of paid responses. This has the same effect as a cut
 // connection, but the connection stays open.
+// Invariant 49.
 func TestCutReadsOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Certs: e2e.NewCertificates(t), Flags: []string{"--reads", "paid", "--chunkset-price", fmt.Sprint(e2e.CutPrice)}})
@@ -57,6 +58,7 @@ func TestCutReadsOverHTTP2(t *testing.T) {
 // TestNoChunksetForNothingOverHTTP2 reads a response except its last byte and resets the stream.
 // The client pays for both chunksets. The second chunkset begins within a block, which the server
 // writes in one call.
+// Invariant 25.
 func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Certs: e2e.NewCertificates(t), Flags: []string{"--reads", "paid"}})

@@ -17,6 +17,7 @@ import (
 // TestHostsAndOrigins checks that the server refuses a host name that an attacker's DNS could
 // resolve to this machine, that the instance's own page under an allowed host may use it, and that
 // pages from other hosts and ports may not.
+// Invariant 53.
 func TestHostsAndOrigins(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{
@@ -114,6 +115,7 @@ func headersOf(host, origin string) e2e.Headers {
 
 // TestConsoleOnAllowedHost uses the console under a host that only the flag allows: its page stores
 // a blob, and a page from another port on that host stores none.
+// Invariant 53.
 func TestConsoleOnAllowedHost(t *testing.T) {
 	testenv.Require(t, testenv.Chromium)
 	t.Parallel()

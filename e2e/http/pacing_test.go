@@ -53,6 +53,7 @@ func get(u *e2e.Uploads, stream uint32, target string) []byte {
 // much as the server accepts, and the server paces them to their key's rate. The last stream never
 // waits for the connection's window, and the number of bytes from one connection that wait in the
 // server is bounded.
+// Invariant 68.
 func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
 	const (
@@ -98,6 +99,7 @@ func TestPacedUploadsDoNotBlockOtherStreams(t *testing.T) {
 
 // TestBlockedDownloadsDoNotBlockOtherStreams checks that neither a paced response nor one that the
 // client's flow control stops blocks their connection's other streams.
+// Invariant 68.
 func TestBlockedDownloadsDoNotBlockOtherStreams(t *testing.T) {
 	t.Parallel()
 	const size = 2 * responseWindow

@@ -75,6 +75,7 @@ func (u refused) Send(s *e2e.Server) error {
 // TestRefusalsBehindNginx checks that many concurrent refused or cut uploads, in every framing, do
 // not affect nginx's other clients. Nginx has the documented configuration, and so removes a node
 // after one failed connection.
+// Invariant 58.
 func TestRefusalsBehindNginx(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

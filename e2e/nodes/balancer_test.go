@@ -39,6 +39,7 @@ func behindNginx(t *testing.T, s *e2e.Server, nodes [3]string) *e2e.Server {
 // TestHungNodeBehindHAProxy stops one of three nodes so that its connections stay open but nothing
 // responds. The balancer must remove it without help, and add it again when it continues. The node
 // then answers the requests that it had.
+// Invariant 79.
 func TestHungNodeBehindHAProxy(t *testing.T) {
 	testenv.Require(t, testenv.HAProxy)
 	t.Parallel()
@@ -144,6 +145,7 @@ func (c *cutter) serve(t testing.TB, from net.Conn) {
 // request to another node if the connection breaks after a node has served the request. The service
 // charges a paid read once, refuses no micropayment because it has accepted it before, and fails no
 // conditional DELETE because it has executed it before.
+// Invariant 79.
 func TestNginxRepeatsNothing(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -205,6 +207,7 @@ func TestNginxRepeatsNothing(t *testing.T) {
 // TestBalancersWithoutANode checks that the documented balancers respond like the service while no
 // node is ready: the client may repeat the request, which had no effect. If a node does not respond
 // to a request that was sent, the outcome is unknown.
+// Invariant 79.
 func TestBalancersWithoutANode(t *testing.T) {
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase}})
 	nginx := func(t *testing.T, nodes [3]string) *e2e.Server {
@@ -305,6 +308,7 @@ func checkRefusal(t *testing.T, r e2e.Response, status int, code string) (got ma
 
 // TestNginxErrorsMaskIDs checks that a request that fails in nginx leaves no id in the error log.
 // Without the documented line the log would have it.
+// Invariant 79.
 func TestNginxErrorsMaskIDs(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -340,6 +344,7 @@ func TestNginxErrorsMaskIDs(t *testing.T) {
 
 // TestNginxLogMasksIDs checks the log of nginx with the documented configuration: it has at most
 // six characters of each id that grants access, however the client encodes the path.
+// Invariant 79.
 func TestNginxLogMasksIDs(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

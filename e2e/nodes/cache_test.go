@@ -42,6 +42,7 @@ func startCache(t *testing.T, s *e2e.Server, control string) *e2e.Server {
 
 // TestSharedCacheKeepsNothingPaid reads through a cache that stores every response it may: paid
 // bytes must not reach other clients, and nginx must answer no paying client with a stored refusal.
+// Invariants 27, 72.
 func TestSharedCacheKeepsNothingPaid(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()

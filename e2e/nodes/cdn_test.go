@@ -19,6 +19,7 @@ type cdn struct {
 }
 
 // TestCacheInFront runs caches with the documented configurations in front of a hosted network.
+// Invariants 48, 72.
 func TestCacheInFront(t *testing.T) {
 	t.Parallel()
 	for _, cache := range []struct {

@@ -174,6 +174,7 @@ func (k *keptBlobs) endRound(round int64, damaged []string) {
 // TestKilledScrub kills the leader while it scrubs, after it has gone on from another leader's
 // position. The next leader goes on from there, too, because the killed one saved nothing. The
 // round checks each extent once, all damage is listed, and nothing is listed twice.
+// Invariant 116.
 func TestKilledScrub(t *testing.T) {
 	t.Parallel()
 	k, damaged, round, left := leaveScrub(t, rand.New(rand.NewPCG(e2e.Seed(t), 2)))
@@ -197,6 +198,7 @@ func TestKilledScrub(t *testing.T) {
 // leader ends while it scrubs, and the next one goes on from its position: the round checks each
 // extent once, and all damage is listed. Every node refuses the damaged blobs, and serves all whole
 // ones. With the place of a backup the nodes heal everything, while a node is killed.
+// Invariants 116, 118.
 func TestDamageOfNodes(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(e2e.Seed(t), 1))
@@ -224,6 +226,7 @@ func TestDamageOfNodes(t *testing.T) {
 
 // TestHealsSurviveKills damages blobs again and again, and kills nodes at random times while they
 // heal and clients write.
+// Invariant 118.
 func TestHealsSurviveKills(t *testing.T) {
 	t.Parallel()
 	healsSurviveKills(t, func(rounds int) bool { return rounds < 2 })

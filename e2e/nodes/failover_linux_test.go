@@ -164,6 +164,7 @@ func (r *replicas) behindHAProxy() (dsn string) {
 // TestFailover has the primary of three servers fail in each way while clients use three nodes. A
 // single server that never failed could have given the same responses, nodes are not restarted, and
 // a primary that comes back is not used.
+// Invariant 93.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	const phase = 120

@@ -16,6 +16,7 @@ const (
 
 // TestClientsBehindNginx checks that behind a trusted proxy each client address has separate
 // limits, whatever X-Forwarded-For the client sends.
+// Invariant 51.
 func TestClientsBehindNginx(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -41,6 +42,7 @@ func TestClientsBehindNginx(t *testing.T) {
 
 // TestForwardedForOfUntrustedPeers checks that the server ignores X-Forwarded-For if the peer is
 // not a trusted proxy.
+// Invariant 51.
 func TestForwardedForOfUntrustedPeers(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--trusted-proxies", "127.0.0.9,10.0.0.0/8"}} {

@@ -43,6 +43,7 @@ func TestRevokedKeyStaysRevoked(t *testing.T) {
 // TestRevokedKeyCommitsNothing revokes a key while a client sends a PUT with it. The service must
 // refuse the PUT like a new request, although the key was valid when it began. It completes a GET
 // that began before.
+// Invariant 35.
 func TestRevokedKeyCommitsNothing(t *testing.T) {
 	t.Parallel()
 	s := e2e.StartHosted(t, "key")
@@ -126,6 +127,7 @@ func TestInvalidCredentials(t *testing.T) {
 
 // TestHostedRefusesDevelopment checks that a hosted service does not start with a setting for
 // development or without a required one, and that its message names the flag.
+// Invariant 46.
 func TestHostedRefusesDevelopment(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

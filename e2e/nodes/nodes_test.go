@@ -13,6 +13,7 @@ import (
 )
 
 // TestNodesAreOneService starts three nodes for the first time, concurrently, and uses them as one.
+// Invariants 18, 87.
 func TestNodesAreOneService(t *testing.T) {
 	testenv.Require(t, testenv.NPM, testenv.Nginx)
 	t.Parallel()
@@ -136,6 +137,7 @@ func useAtAll(t *testing.T, views []*e2e.Server) {
 
 // TestForeignStoresStopTheStart checks that a node does not start with a database that does not
 // belong to its bucket, that it reports why, and that it leaves both unchanged.
+// Invariant 91.
 func TestForeignStoresStopTheStart(t *testing.T) {
 	t.Parallel()
 	c := e2e.NewCluster(t, e2e.Options{})

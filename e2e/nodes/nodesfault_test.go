@@ -246,6 +246,7 @@ func (l *load) Use(c *e2e.Counter, random *rand.Rand) {
 
 // TestRollingRestart restarts node after node behind a load balancer with the documented
 // configuration. No request may fail for a client that retries once.
+// Invariant 89.
 func TestRollingRestart(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -264,6 +265,7 @@ func TestRollingRestart(t *testing.T) {
 // TestStoresStopAndStart stops the database, as a crash would, and then the object store, under
 // load. /readyz must report each failure and each recovery, no acknowledged write may be lost, and
 // recovery must need no intervention.
+// Invariant 88.
 func TestStoresStopAndStart(t *testing.T) {
 	t.Parallel()
 	c := e2e.NewCluster(t, e2e.Options{})
@@ -310,6 +312,7 @@ func TestStoresStopAndStart(t *testing.T) {
 
 // TestKilledNode kills the leader under load. No acknowledged write may be lost, and another node
 // must become the leader.
+// Invariant 88.
 func TestKilledNode(t *testing.T) {
 	t.Parallel()
 	c := e2e.NewCluster(t, e2e.Options{Dirty: true})

@@ -200,6 +200,7 @@ func (w *things) channelResult(t testing.TB, r e2e.Response) opResult {
 // TestNodesAreLinearizable has several clients use several nodes concurrently. Meanwhile the test
 // kills and restarts one node after another, and the database and the object store crash and
 // recover. Some sequential execution on a single node must give the same responses.
+// Invariant 87.
 func TestNodesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	checkLinearizability(t, 120)

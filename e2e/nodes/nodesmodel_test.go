@@ -155,6 +155,7 @@ func (h *history) overlaps() int {
 }
 
 // TestNodesCheckerDetectsErrors checks histories with a known verdict.
+// Invariant 87.
 func TestNodesCheckerDetectsErrors(t *testing.T) {
 	put, get := func(value int) operation { return operation{kind: "put", value: value} }, operation{kind: "get"}
 	stored, absent := opResult{status: 204}, opResult{status: 404}

@@ -92,6 +92,7 @@ func refusesOlder(t *testing.T, command []string) {
 // TestCommandsLeaveOlderFolders runs every command that opens metadata on a stopped folder from an
 // older version: each refuses it and changes no byte in it. A server migrates it when it starts,
 // and logs that.
+// Invariant 109.
 func TestCommandsLeaveOlderFolders(t *testing.T) {
 	t.Parallel()
 	data := olderFolder(t)
@@ -115,6 +116,7 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 
 // TestRestoreLeavesAnOlderTarget checks that restore refuses a target with an older version's
 // metadata and does not migrate it.
+// Invariant 109.
 func TestRestoreLeavesAnOlderTarget(t *testing.T) {
 	t.Parallel()
 	data, current := olderFolder(t), filepath.Join(t.TempDir(), "current")
@@ -129,6 +131,7 @@ func TestRestoreLeavesAnOlderTarget(t *testing.T) {
 }
 
 // TestCommandsLeaveOlderPostgres is TestCommandsLeaveOlderFolders on PostgreSQL.
+// Invariant 109.
 func TestCommandsLeaveOlderPostgres(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
@@ -167,6 +170,7 @@ func TestCommandsLeaveOlderPostgres(t *testing.T) {
 
 // TestFirstKeyCreatesTheSchema checks that key create still creates the instance where there is
 // none, on PostgreSQL too.
+// Invariant 109.
 func TestFirstKeyCreatesTheSchema(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)

@@ -33,6 +33,7 @@ func startWithSocket(c *e2e.Cluster) {
 // TestRollingRestartCostsNothing restarts node after node behind nginx with the documented
 // configuration, on ports that outlive the processes. No request may fail, and nginx sends none a
 // second time.
+// Invariants 57, 89.
 func TestRollingRestartCostsNothing(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
@@ -51,6 +52,7 @@ func TestRollingRestartCostsNothing(t *testing.T) {
 
 // TestNginxIsFasterThanTheDrain checks that the documented nginx closes its idle connections before
 // a draining node does, by the default of --drain-wait.
+// Invariant 89.
 func TestNginxIsFasterThanTheDrain(t *testing.T) {
 	document, err := os.ReadFile("../../docs/operations.md")
 	testenv.OK(t, err)

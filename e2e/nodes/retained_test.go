@@ -16,6 +16,7 @@ import (
 // each, sends a part again, and stores and deletes blobs, each until the service refuses it, while
 // it keeps deleted bytes. None leaves more on the disk than twice the quota of occupied bytes. The
 // service refuses nothing that frees something, and no repeat.
+// Invariant 41.
 func TestQuotaOfWhatIsRetained(t *testing.T) {
 	t.Parallel()
 	const stored, occupied, most = 256 << 10, 1 << 20, 5000

@@ -91,6 +91,7 @@ func withS3Keys(t *testing.T) {
 }
 
 // TestAsynchronousFailover promotes a standby that lacks the last changes, while two nodes run.
+// Invariant 99.
 func TestAsynchronousFailover(t *testing.T) {
 	withS3Keys(t)
 	primary := testenv.StartPostgres(t)
@@ -105,6 +106,7 @@ func TestAsynchronousFailover(t *testing.T) {
 
 // TestPointInTimeRecovery restores the database to a moment before the last changes while two nodes
 // run. One was started in the lost time.
+// Invariant 99.
 func TestPointInTimeRecovery(t *testing.T) {
 	withS3Keys(t)
 	c := e2e.NewCluster(t, e2e.Options{Dirty: true})
@@ -123,6 +125,7 @@ func TestPointInTimeRecovery(t *testing.T) {
 // objects freed, and brings the objects back from the versions in the bucket, with the commands of
 // docs/backups.md. Without them the objects are missing. With them every blob of that moment can be
 // read, blobs that were deleted before it stay deleted, and nothing is damaged.
+// Invariant 99.
 func TestRecoveryWithVersions(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.S3Clients)
 	t.Parallel()
@@ -223,6 +226,7 @@ func garbage(t *testing.T, c *e2e.Cluster) (contents int) {
 // TestBucketThatWasSetBack restores the bucket's older copy while all nodes are stopped. A
 // start must notice, the blobs that lost their bytes be named, and the service go on when it is
 // recovered.
+// Invariant 99.
 func TestBucketThatWasSetBack(t *testing.T) {
 	withS3Keys(t)
 	s := newSetback(e2e.NewCluster(t, e2e.Options{Dirty: true}))

@@ -11,6 +11,7 @@ import (
 // TestNodesWithDifferentSettings checks that a node does not start with other settings than a
 // running one. Only the price may differ, and the node logs that as a warning. After all nodes have
 // stopped, one can start with other settings immediately.
+// Invariant 92.
 func TestNodesWithDifferentSettings(t *testing.T) {
 	t.Parallel()
 	c := e2e.NewCluster(t, e2e.Options{})

@@ -13,6 +13,7 @@ import (
 
 // TestNodesShareContents stores, copies, moves and deletes blobs on three nodes, and kills them in
 // turn. No byte may be lost, and in the end no content may be left that no blob has.
+// Invariant 5.
 func TestNodesShareContents(t *testing.T) {
 	t.Parallel()
 	seed := e2e.Seed(t)

@@ -52,6 +52,7 @@ func promtool(t *testing.T, args ...string) {
 
 // TestAlerts checks the alerts and their tests by promtool. The tests must have each alert firing
 // and not firing, and must have a section in the runbook.
+// Invariant 139.
 func TestAlerts(t *testing.T) {
 	testenv.Require(t, testenv.Promtool)
 	t.Parallel()
@@ -210,6 +211,7 @@ func queriesOf(panels []panel) (queries []string) {
 
 // TestDashboard checks Grafana's requirements for an imported dashboard, and that each query is
 // valid. The dashboard must begin with the rows that an operator asks for.
+// Invariant 139.
 func TestDashboard(t *testing.T) {
 	testenv.Require(t, testenv.Promtool)
 	t.Parallel()
@@ -269,6 +271,7 @@ func TestDashboard(t *testing.T) {
 
 // TestDashboardHasTheTypesOfGrafana checks the dashboard against the types that Grafana publishes:
 // no field is unknown, missing, or of another type.
+// Invariant 139.
 func TestDashboardHasTheTypesOfGrafana(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	t.Parallel()

@@ -65,6 +65,7 @@ func checkLines(t *testing.T, log, format string) {
 // TestSecretsStayIn plants secrets in every part of requests to every route, with every kind of
 // credential, and searches for them in the log, in metrics, profiles and traces, and in all
 // responses except those which must contain them.
+// Invariants 50, 136, 140.
 func TestSecretsStayIn(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"local", "hosted"} {

@@ -30,6 +30,8 @@ import (
 //   - go, js and html: a file, which its first line names in a comment. An HTML file is opened in a
 //     browser;
 //   - text: the preceding block's output, or the text on the page.
+//
+// Invariant 141.
 func TestDocuments(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	testenv.Require(t, testenv.Chromium)

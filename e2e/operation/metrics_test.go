@@ -22,6 +22,7 @@ import (
 // store, and checks their metrics: by promtool, and against their descriptions. The dashboard and
 // the alerts use no further metrics, and Prometheus can evaluate them, and the runbook's commands
 // work.
+// Invariants 137, 139.
 func TestMetrics(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL, testenv.VersityGW, testenv.Promtool)
 	t.Parallel()

@@ -29,6 +29,7 @@ func attributeOf(span *traces.Span, key string) string {
 
 // TestTraces checks the spans for requests and for their calls to the stores, and that the log
 // names the traces. The server exports the spans when its drain ends.
+// Invariant 140.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -100,6 +101,7 @@ func TestTraces(t *testing.T) {
 
 // TestCollectorThatHangs has a trace receiver that accepts connections and never responds. It
 // delays neither requests nor the process's end, and the server logs the failure.
+// Invariant 140.
 func TestCollectorThatHangs(t *testing.T) {
 	t.Parallel()
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,6 +16,7 @@ import (
 
 // TestCutReads cuts paid responses of five chunksets. The server must return the unsent chunksets
 // once, and the client continues by range.
+// Invariant 25.
 func TestCutReads(t *testing.T) {
 	t.Parallel()
 	data := e2e.Content(1, 5*e2e.ChunksetSize)

@@ -11,6 +11,7 @@ import (
 
 // TestChecksumsOfSmallBlobsArePaidFor checks that the server returns checksums, and compares them
 // with a guess, only for a payment: a checksum over a few bytes reveals the bytes.
+// Invariant 30.
 func TestChecksumsOfSmallBlobsArePaidFor(t *testing.T) {
 	t.Parallel()
 	small, large := e2e.BlobTarget("bob", "small"), e2e.BlobTarget("bob", "large")

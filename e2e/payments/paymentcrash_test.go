@@ -45,6 +45,7 @@ func (p *pass) count(acknowledged, issued int64) {
 // TestPaymentCrashes kills the server repeatedly under a load of purchases, refills, uses and paid
 // reads, on the same data. After each start everything acknowledged must exist, nothing that no
 // client has sent may exist, and every channel's amounts must add up.
+// Invariant 23.
 func TestPaymentCrashes(t *testing.T) {
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))

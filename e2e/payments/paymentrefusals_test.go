@@ -17,6 +17,7 @@ func ways(s *e2e.Server, target string) map[string]func(micropayment string) e2e
 }
 
 // TestFlippedPayments flips bits all over a valid micropayment.
+// Invariant 21.
 func TestFlippedPayments(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
@@ -47,6 +48,7 @@ func TestFlippedPayments(t *testing.T) {
 
 // TestRefusedByTheChannel checks valid micropayments that their channel's state does not allow.
 // They change nothing, and both ways to spend them report the same numbers.
+// Invariant 22.
 func TestRefusedByTheChannel(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid", "--chunkset-price", "10", "--unsettled-limit", "500"}})

@@ -10,6 +10,7 @@ import (
 )
 
 // TestPaymentRace sends one micropayment 200 times concurrently, to buy and to read.
+// Invariant 19.
 func TestPaymentRace(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid"}})
@@ -80,6 +81,7 @@ func TestIdempotencyKeysBelongToPayers(t *testing.T) {
 
 // TestLostResponses checks that a payer who did not receive the response finds the chunksets that
 // the payment has bought, by the Idempotency-Key and in the channel's state.
+// Invariant 24.
 func TestLostResponses(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})

@@ -16,6 +16,7 @@ import (
 
 // TestRenewal lets a channel at its limit expire while the chain is away. No further payment brings
 // it back, and a renewal does.
+// Invariant 179.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
@@ -76,6 +77,7 @@ func TestRenewal(t *testing.T) {
 // TestExpiredPaymentsAreBooked kills a server while a channel at its limit has a payment that the
 // server has not booked yet. The payment expires before the server runs again, and the server books
 // it. The channel sells on.
+// Invariant 179.
 func TestExpiredPaymentsAreBooked(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--reads", "paid", "--unsettled-limit", "100"}})

@@ -30,6 +30,7 @@ const connectionWorkers = 8
 // TestMemoryOfManyConnections opens 10,000 idle connections, 1,000 slow uploads, and 1,000
 // downloads with clients that stall and then read little. The server must stay within its memory
 // limit and continue to serve.
+// Invariant 45.
 func TestMemoryOfManyConnections(t *testing.T) {
 	needFiles(t, idleConnections+activeConnections*3/2+1000)
 	s := e2e.Start(t, e2e.Options{Wrapper: []string{"env", "GOMEMLIMIT=400MiB"}}) // as in docs/operations.md

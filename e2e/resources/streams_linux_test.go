@@ -72,6 +72,7 @@ func startHostile(t *testing.T, test func(t *testing.T, s *e2e.Server)) {
 
 // TestMemoryOfStalledStreams checks that a connection on which the client accepts no byte of any
 // response uses a bounded amount of memory, however many streams it opens.
+// Invariant 67.
 func TestMemoryOfStalledStreams(t *testing.T) {
 	startHostile(t, func(_ *testing.T, s *e2e.Server) {
 		const streams = 250
@@ -108,6 +109,7 @@ func TestMemoryOfStalledStreams(t *testing.T) {
 
 // TestMemoryOfRefusedBodies checks that refused requests' bodies use no memory while the client
 // accepts no byte of any response.
+// Invariant 67.
 func TestMemoryOfRefusedBodies(t *testing.T) {
 	startHostile(t, func(t *testing.T, s *e2e.Server) {
 		const connections, streams, size = 6, 60, 1 << 20
@@ -134,6 +136,7 @@ func TestMemoryOfRefusedBodies(t *testing.T) {
 
 // TestMemoryOfRapidResets checks that streams which the client opens and immediately resets use no
 // more memory than usual ones (CVE-2023-44487).
+// Invariant 67.
 func TestMemoryOfRapidResets(t *testing.T) {
 	startHostile(t, func(_ *testing.T, s *e2e.Server) {
 		const rounds, streams = 20, 200

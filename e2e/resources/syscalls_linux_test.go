@@ -154,6 +154,7 @@ func TestAcknowledgedIsSynced(t *testing.T) {
 
 // TestSyncsOfSmallObjects counts the syncs of requests that store objects of 64 KiB on a disk, one
 // after the other: the journal's, then the write-ahead log's, and none of a file.
+// Invariant 1.
 func TestSyncsOfSmallObjects(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -194,6 +195,7 @@ func TestSyncsOfSmallObjects(t *testing.T) {
 // TestObjectsAreDurableWhenConcurrent stores objects of 64 KiB over many connections. At each
 // response, a sync of the journal or the file system has ended that began after as many records had
 // been written or, without a journal, as many files were synced.
+// Invariant 1.
 func TestObjectsAreDurableWhenConcurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -324,6 +326,7 @@ type requestCalls struct {
 
 // TestSystemCallsOfRequests counts the system calls for small requests on one connection. Their
 // number must not grow.
+// Invariant 70.
 func TestSystemCallsOfRequests(t *testing.T) {
 	t.Parallel()
 	tr := startTraced(t, "read,write,writev,sendto,sendmsg,sendfile,pread64,pwrite64,fsync,fdatasync,fcntl,openat,newfstatat,fstat")

@@ -64,6 +64,7 @@ func checkUnread(s *e2e.Server, pages, served int) {
 
 // TestMemoryOfUnreadPages: pages that no client reads use a bounded amount of memory, over both
 // protocols, and the server refuses further ones.
+// Invariant 75.
 func TestMemoryOfUnreadPages(t *testing.T) {
 	const blobs, connections, streams = 600, 4, 50
 	t.Run("HTTP/2", func(t *testing.T) {

@@ -27,6 +27,7 @@ func same(t *testing.T, s *e2e.Server, account, name, want string) e2e.Response 
 
 // TestAWS uses Amazon's command line: its copies, moves, lists and removals agree with the native
 // interface.
+// Invariant 188.
 func TestAWS(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -75,6 +76,7 @@ func TestAWS(t *testing.T) {
 }
 
 // TestRclone copies, syncs, checks, moves and purges.
+// Invariant 188.
 func TestRclone(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -109,6 +111,7 @@ func TestRclone(t *testing.T) {
 }
 
 // TestS3cmd puts, lists, copies, syncs and removes.
+// Invariant 188.
 func TestS3cmd(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -137,6 +140,7 @@ func TestS3cmd(t *testing.T) {
 }
 
 // TestRestic makes backups, checks all their bytes, restores one and forgets another.
+// Invariant 188.
 func TestRestic(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -160,6 +164,7 @@ func TestRestic(t *testing.T) {
 
 // TestSDKs runs programs over the SDKs for Python, which signs for a hosted service, and for
 // JavaScript.
+// Invariant 188.
 func TestSDKs(t *testing.T) {
 	t.Run("boto3", func(t *testing.T) {
 		t.Parallel()
@@ -183,6 +188,7 @@ func TestSDKs(t *testing.T) {
 }
 
 // TestOperationsOfTheSDK sends each operation in the model of Amazon's SDK for JavaScript.
+// Invariant 184.
 func TestOperationsOfTheSDK(t *testing.T) {
 	t.Parallel()
 	testenv.Require(t, testenv.NPM)

@@ -52,6 +52,7 @@ func (c *client) complete(command string) {
 
 // TestServerIsKilled kills the server while a client stores a folder, and starts it again. The same
 // command then completes, and nothing is lost.
+// Invariant 188.
 func TestServerIsKilled(t *testing.T) {
 	for _, transfer := range transfers {
 		t.Run(transfer.name, func(t *testing.T) {
@@ -112,6 +113,7 @@ func keysOf(t *testing.T, s *e2e.Server) (keys []string) {
 }
 
 // TestNetworkIsCut cuts all connections several times while a client stores a folder.
+// Invariant 188.
 func TestNetworkIsCut(t *testing.T) {
 	for _, transfer := range transfers {
 		t.Run(transfer.name, func(t *testing.T) {
@@ -227,6 +229,7 @@ func (n *cutNetwork) left() int {
 
 // TestDiskIsFull fills the disk by a client. Objects that it stored before remain, and when there
 // is space again the same command completes.
+// Invariant 188.
 func TestDiskIsFull(t *testing.T) {
 	testenv.Require(t, testenv.RootMount)
 	for _, transfer := range transfers {

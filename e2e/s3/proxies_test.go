@@ -21,6 +21,7 @@ import (
 
 // TestSDKsThroughProxies uses both interfaces over TLS on a port of its own, through the proxies
 // with the configurations of deploy/.
+// Invariant 52.
 func TestSDKsThroughProxies(t *testing.T) {
 	for name, start := range map[string]func(e2e.Front, *testing.T) string{
 		"nginx":   func(f e2e.Front, t *testing.T) string { return f.StartNginx(t) },

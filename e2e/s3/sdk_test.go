@@ -81,6 +81,7 @@ func codeOf(err error) string {
 }
 
 // TestMinio uses MinIO's SDK with signed chunks, for a known size and an unknown one.
+// Invariant 188.
 func TestMinio(t *testing.T) {
 	t.Parallel()
 	h := startHosted(t, "--reads", "key")
@@ -113,6 +114,7 @@ func TestMinio(t *testing.T) {
 
 // TestAmazonForGo uses Amazon's SDK and its transfer manager, which send a checksum in the trailer
 // of an unsigned body by default.
+// Invariant 183.
 func TestAmazonForGo(t *testing.T) {
 	t.Parallel()
 	h := startHosted(t, "--reads", "key")
@@ -154,6 +156,7 @@ func TestAmazonForGo(t *testing.T) {
 
 // TestCredentials: a key's scopes, accounts, revocation and new secrets hold for requests that it
 // signs.
+// Invariant 187.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	h := startHosted(t, "--reads", "key")

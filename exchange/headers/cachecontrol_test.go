@@ -72,6 +72,7 @@ func TestCacheControlEndsWithTheBlob(t *testing.T) {
 
 // FuzzCacheControl checks that a limited value allows no cache to keep a response for longer than
 // the limit, and is valid.
+// Invariant 72.
 func FuzzCacheControl(f *testing.F) {
 	for _, value := range []string{"public, max-age=60", "s-maxage=1,stale-if-error=5", `no-cache="a, b", private`, "max-age=1, MAX-AGE=2", "", "immutable"} {
 		f.Add(value, uint16(30))
@@ -104,6 +105,7 @@ func FuzzCacheControl(f *testing.F) {
 
 // TestSentCacheControl checks which directives in a stored value are sent, and that a cache that
 // searches the value for a directive's text finds none that is not one.
+// Invariant 72.
 func TestSentCacheControl(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                   "",

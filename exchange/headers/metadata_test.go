@@ -113,6 +113,7 @@ func TestCharactersOfMetaNames(t *testing.T) {
 }
 
 // FuzzMetadata checks that accepted headers are returned unchanged, and fit into a response.
+// Invariant 12.
 func FuzzMetadata(f *testing.F) {
 	f.Add("Blob-Meta-Color", "red", "max-age=1", `attachment; filename="x"`)
 	f.Add("Blob-Meta-A\nB", "a:b", "s-maxage=1, public", "")
@@ -151,6 +152,7 @@ func FuzzMetadata(f *testing.F) {
 
 // FuzzForeignMetadata checks that whatever other stores keep is sent in a form that MetadataOf
 // accepts, unless it became too long.
+// Invariant 188.
 func FuzzForeignMetadata(f *testing.F) {
 	f.Add("Blob-Meta-A", "\xe4", "max-age=1h", `attachment; filename="ä"`)
 	f.Add("Blob-Meta-B", "=?UTF-8?b?", `private="ä"`, `in=line; filename*=UTF-8''%ZZ; x="`)

@@ -37,6 +37,7 @@ func FuzzRequested(f *testing.F) {
 }
 
 // TestContentPolicy checks that only a PDF has no sandbox, and that it has no script either.
+// Invariant 48.
 func TestContentPolicy(t *testing.T) {
 	for contentType, pdf := range map[string]bool{
 		"application/pdf": true, "Application/PDF ; version=1.7": true, "": false, "text/html": false, "image/svg+xml": false,

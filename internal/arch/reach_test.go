@@ -22,6 +22,7 @@ var reaching = map[string][]string{
 // programs, so a client cannot make it do so. Excepted are the stores and chain, which connect to
 // servers that the operator configured; the client, conformance and the generators, which the
 // service does not import; and packages for tests.
+// Invariant 48.
 func TestClientsCannotCauseConnections(t *testing.T) {
 	looked := 0
 	for _, s := range sources(t) {

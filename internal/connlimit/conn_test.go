@@ -50,6 +50,7 @@ func prefixes(texts ...string) []netip.Prefix {
 // connection, and one that resets a stream occasionally does not. After many refusals the next one
 // closes the connection. A proxy does not lose its connection, which carries streams of other
 // clients.
+// Invariant 68.
 func TestResetsEndTheConnection(t *testing.T) {
 	t.Run("client", func(t *testing.T) { testResets(t, false) })
 	t.Run("proxy", func(t *testing.T) { testResets(t, true) })

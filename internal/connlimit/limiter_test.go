@@ -177,6 +177,7 @@ func TestConnectionBeyondTheCapIsRefused(t *testing.T) {
 
 // TestLongestIdleConnectionIsEvicted: the connection that has been idle for the longest time is
 // evicted, also a new one; one that is being served is not.
+// Invariant 45.
 func TestLongestIdleConnectionIsEvicted(t *testing.T) {
 	s := newCapped(t, cap2(0), false, nil)
 	first, second := s.rests(), s.rests()

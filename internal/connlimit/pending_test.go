@@ -11,6 +11,7 @@ import (
 
 // TestWaitForRequests checks that WaitForRequests waits for the first request of each connection,
 // or for its end, and not for those that have had one.
+// Invariant 57.
 func TestWaitForRequests(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.OK(t, err)

@@ -226,6 +226,7 @@ func TestConcurrentUpdates(t *testing.T) {
 
 // TestOthersCannotChangeContexts checks that a file of contexts that another user has made is
 // refused.
+// Invariant 154.
 func TestOthersCannotChangeContexts(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "contexts.yaml")
 	testenv.OK(t, os.WriteFile(name, []byte("contexts: {local: {url: \"http://localhost:9090\"}}\n"), 0o644))

@@ -147,6 +147,7 @@ func TestBallast(t *testing.T) {
 
 // TestClear checks that Clear deletes the instance and keeps other files, and that Open completes a
 // Clear that was interrupted after each of its steps.
+// Invariant 125.
 func TestClear(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	populate := func() {
@@ -190,6 +191,7 @@ func TestClear(t *testing.T) {
 
 // TestOtherFilesAreNotTakenForAReset checks that Open deletes nothing because of a file that has
 // the same name as the file with which Clear begins.
+// Invariant 125.
 func TestOtherFilesAreNotTakenForAReset(t *testing.T) {
 	for _, text := range []string{"", resetText[:10], "reset the router\n"} {
 		path := t.TempDir()

@@ -14,6 +14,7 @@ import (
 
 // TestBytesAreLocked checks that the bytes are locked by whatever path they are reached, and
 // unlocked by Close.
+// Invariant 97.
 func TestBytesAreLocked(t *testing.T) {
 	root := t.TempDir()
 	first, err := Open(filepath.Join(root, "first"))
@@ -31,6 +32,7 @@ func TestBytesAreLocked(t *testing.T) {
 }
 
 // TestBytesElsewhere checks which folders of bytes a copy of their data folder may share.
+// Invariant 97.
 func TestBytesElsewhere(t *testing.T) {
 	path := t.TempDir()
 	check := func(when string, want bool) {

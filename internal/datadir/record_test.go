@@ -24,6 +24,7 @@ func replace(t *testing.T, name string) {
 
 // TestTrust checks that a database is trusted once it was recorded, even after it was written and
 // its folder renamed, and that a copy of it is not; damage is not forgotten with the file.
+// Invariant 110.
 func TestTrust(t *testing.T) {
 	parent := t.TempDir()
 	path := filepath.Join(parent, "data")
@@ -57,6 +58,7 @@ func TestTrust(t *testing.T) {
 
 // TestRecordIsInterrupted checks that a record that is interrupted leaves the one before, and that
 // a file that cannot be parsed is no record.
+// Invariant 110.
 func TestRecordIsInterrupted(t *testing.T) {
 	d := mustOpen(t, filepath.Join(t.TempDir(), "data"))
 	testenv.Must(d.CreateDatabase())(t)

@@ -46,6 +46,7 @@ func names(t *testing.T, dir string) (list []string) {
 
 // TestFoldersAreRemoved checks that Remove leaves nothing, and that Create removes the folders of a
 // process that ended without Remove, and nothing else.
+// Invariant 126.
 func TestFoldersAreRemoved(t *testing.T) {
 	temporary, memory := t.TempDir(), t.TempDir()
 	living, removed := mustCreate(t, temporary, memory, true)
@@ -90,6 +91,7 @@ func TestFoldersAreRemoved(t *testing.T) {
 
 // TestConcurrentCreates checks that processes that start concurrently get folders of their own,
 // although each of them looks for abandoned ones, and that none is removed while it is in use.
+// Invariant 126.
 func TestConcurrentCreates(t *testing.T) {
 	temporary := t.TempDir()
 	var mu sync.Mutex

@@ -51,6 +51,7 @@ func accounts(t *testing.T, seed byte) []account {
 
 // TestSimulationsOfThePublicPackage compares Micropayment.Simulation with the chain's npm package:
 // payments in every form, from accounts of every scheme, to accounts of every scheme with one key.
+// Invariant 175.
 func TestSimulationsOfThePublicPackage(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	type simulation struct {

@@ -17,6 +17,7 @@ import (
 
 // TestBackgroundReadIsEnded ends reads of one byte while they wait: they fail as net/http expects,
 // have read nothing, and have not changed the runtime's timer.
+// Invariant 69.
 func TestBackgroundReadIsEnded(t *testing.T) {
 	conn, client := pair(t)
 	mustWrite(t, client, []byte("ab"))
@@ -65,6 +66,7 @@ func TestBackgroundReadBegins(t *testing.T) {
 
 // TestBackgroundReadsOfAServer sends several requests together to a server. Handlers return before
 // and after their background read begins. The client goes away during the last one.
+// Invariant 69.
 func TestBackgroundReadsOfAServer(t *testing.T) {
 	inner := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone := make(chan struct{})

@@ -96,6 +96,7 @@ func mustSendFile(t *testing.T, conn *Conn, path string, content []byte) {
 
 // TestHeldBytesAreLostOnce checks that a held write's error is returned, that Sent is exactly the
 // number of bytes that the client receives, and that nothing follows lost bytes.
+// Invariant 25.
 func TestHeldBytesAreLostOnce(t *testing.T) {
 	late := time.Unix(1, 0)
 	for name, fail := range map[string]func(*testing.T, *Conn) error{

@@ -55,6 +55,7 @@ func TestHold(t *testing.T) {
 // TestHoldAfterASleep checks the case that the machine slept for longer than the lease, and that
 // another node worked and ended during that time. The lease can be acquired again, but the context
 // must end nevertheless.
+// Invariant 83.
 func TestHoldAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, awake := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()

@@ -10,6 +10,7 @@ import (
 
 // TestOneNodeLeads checks that one of many nodes works at a time, also when the database becomes
 // unavailable or the leader ends; then another node leads.
+// Invariant 83.
 func TestOneNodeLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, elapsed := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
@@ -69,6 +70,7 @@ func TestOneNodeLeads(t *testing.T) {
 
 // TestLeaderThatSlept checks that a leader stops working when its machine has slept for longer than
 // the lease, although timers stop while a machine sleeps.
+// Invariant 83.
 func TestLeaderThatSlept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases, awake := &clockLeases{mu: make(chan struct{}, 1)}, sinceNow()
@@ -94,6 +96,7 @@ func TestLeaderThatSlept(t *testing.T) {
 
 // TestLeaseCountsFromTheRequest checks that work ends before the lease does when responses are
 // late: a lease may begin as soon as the request was sent.
+// Invariant 83.
 func TestLeaseCountsFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := &clockLeases{mu: make(chan struct{}, 1)}

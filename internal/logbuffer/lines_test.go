@@ -24,6 +24,7 @@ func plainNumbers(_ []string, a slog.Attr) slog.Attr {
 
 // FuzzRecord compares the lines in both formats with the lines of slog's handlers: text byte by
 // byte, and JSON by members.
+// Invariants 134, 136.
 func FuzzRecord(f *testing.F) {
 	f.Add(int64(1700000000), int64(5e8), 3600, "request", "id", "ABC-1.x_", int64(204), 0.0015, 0)
 	f.Add(int64(0), int64(1), -34200, "", "route", "", int64(-1), -1e-9, -4)

@@ -55,6 +55,7 @@ func check(t *testing.T, o *output, want string) {
 
 // TestFlushRules checks when lines are written: the requests' lines together within a second;
 // urgent ones and the other log's immediately, after the lines that wait; and all at Flush.
+// Invariant 134.
 func TestFlushRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &output{}
@@ -95,6 +96,7 @@ func TestFlushRules(t *testing.T) {
 
 // TestFullBufferIsWritten checks that lines do not wait for the second when they are many, and that
 // a long line is not retained.
+// Invariant 134.
 func TestFullBufferIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &output{}
@@ -120,6 +122,7 @@ func TestFullBufferIsWritten(t *testing.T) {
 
 // TestBlockedOutput checks that a blocked output delays no request until the buffer is full, and
 // loses no line.
+// Invariant 134.
 func TestBlockedOutput(t *testing.T) {
 	o := &output{begins: make(chan struct{}), letGo: make(chan struct{})}
 	log, requests := New(o, Soon).Loggers(Text, nil)
@@ -137,6 +140,7 @@ func TestBlockedOutput(t *testing.T) {
 }
 
 // TestLinesStayWholeAndInOrder writes lines from many goroutines.
+// Invariant 134.
 func TestLinesStayWholeAndInOrder(t *testing.T) {
 	const writers, lines = 8, 500
 	o := &output{}

@@ -32,6 +32,7 @@ func omitted(t *testing.T, log string) (sum int) {
 
 // TestSampler checks how many lines are written from one source, and that one line reports at each
 // interval's end how many were not, so that none is lost from the count.
+// Invariant 134.
 func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -77,6 +78,7 @@ func TestSampler(t *testing.T) {
 
 // TestSamplerIsBounded checks how many sources take memory, and that all further sources together
 // are bounded too and counted.
+// Invariant 135.
 func TestSamplerIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -99,6 +101,7 @@ func TestSamplerIsBounded(t *testing.T) {
 
 // TestSamplerBoundsAllSources checks how many lines many sources together can write in a minute,
 // and that the rest are counted.
+// Invariant 135.
 func TestSamplerBoundsAllSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -69,6 +69,7 @@ x_d_count 1
 
 // TestSample checks that a query's figures are absent when it fails, and that a query that hangs
 // neither delays a scrape for more than two seconds nor runs twice at a time.
+// Invariant 137.
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := metrics.NewSet()
@@ -115,6 +116,7 @@ func TestSample(t *testing.T) {
 }
 
 // TestRefused checks that only known codes are counted.
+// Invariant 137.
 func TestRefused(t *testing.T) {
 	set := metrics.NewSet()
 	requests := metrics.NewRequests(set, []string{"full"})

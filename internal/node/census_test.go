@@ -16,6 +16,7 @@ import (
 
 // TestCensus checks that censuses take at most 1% of the time, that the last successful one is
 // among the metrics, and none after another node has become the leader.
+// Invariant 137.
 func TestCensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails atomic.Bool
@@ -67,6 +68,7 @@ func TestCensus(t *testing.T) {
 // TestCensusOnDemand checks that concurrent callers share a census, that censuses on demand take at
 // most 10% of the time, and that neither a failure nor a caller that has gone is in the way of the
 // next.
+// Invariant 137.
 func TestCensusOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails error

@@ -79,6 +79,7 @@ func TestCertificateFollowsALink(t *testing.T) {
 	})
 }
 
+// Invariant 47.
 func TestUnusableCertificateKeepsTheCurrentOne(t *testing.T) {
 	dir := t.TempDir()
 	c := newPair(t, 1).load(t, dir)

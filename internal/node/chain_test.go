@@ -42,6 +42,7 @@ func chainConfig(t *testing.T, receiver, key string, urls ...string) *Config {
 }
 
 // TestReceiverOfTheKey checks which receivers a key can have, and that no error repeats the key.
+// Invariant 163.
 func TestReceiverOfTheKey(t *testing.T) {
 	digits := strings.Repeat("01", 32)
 	for _, test := range []struct{ receiver, key, want, wantErr string }{
@@ -66,6 +67,7 @@ func TestReceiverOfTheKey(t *testing.T) {
 	}
 }
 
+// Invariant 163.
 func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
 	c := chainConfig(t, legacyAddress, strings.Repeat("01", 32), "http://127.0.0.1:1")
 	c.ChainAPIKeyFile = filepath.Join(t.TempDir(), "api.key")
@@ -134,6 +136,7 @@ func TestChannelReaderSkips(t *testing.T) {
 
 // TestChainOfTheFullnodes checks that a start compares the chain of every fullnode, and goes on
 // without those that do not answer.
+// Invariant 163.
 func TestChainOfTheFullnodes(t *testing.T) {
 	for _, test := range []struct {
 		chains [2]int64 // 0: does not answer
@@ -165,6 +168,7 @@ func TestChainOfTheFullnodes(t *testing.T) {
 
 // TestSilentFullnodesAreAskedAgain checks that a fullnode which was away at the start is compared
 // when it is back.
+// Invariant 163.
 func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 	for back, want := range map[int64]string{4: "", 2: "a fullnode is not used"} {
 		c := chainConfig(t, legacyAddress, strings.Repeat("01", 32), "http://127.0.0.1:1")
@@ -216,6 +220,7 @@ func openLocal(t *testing.T, c Config) *Node {
 }
 
 // TestReadinessDoesNotDependOnTheChain opens a node with a fullnode that does not answer.
+// Invariant 163.
 func TestReadinessDoesNotDependOnTheChain(t *testing.T) {
 	c := chainConfig(t, legacyAddress, strings.Repeat("01", 32), "http://127.0.0.1:1")
 	c.chainTransport = fullnodes{"127.0.0.1:1": new(atomic.Int64)}

@@ -55,6 +55,7 @@ func (c *fakeClock) refuseToKeep(err error) {
 // TestWatchDatabaseClock checks that each change is logged once: that deletions pause, as a warning
 // unless nothing need be wrong, that they continue, by how much the wall clock differs, and that
 // the time was not kept. It is kept at the start, every minute, and at the end.
+// Invariant 103.
 func TestWatchDatabaseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -16,6 +16,7 @@ import (
 
 // TestDrainWait checks that requests are served during the wait while /readyz reports
 // 503.
+// Invariants 57, 89.
 func TestDrainWait(t *testing.T) {
 	inDrain(t, false, func(d *drained) {
 		d.get("/readyz", http.StatusServiceUnavailable)

@@ -15,6 +15,7 @@ import (
 // from it in anything but the price, that a killed node's settings expire after
 // settingsTTL, and that a node with expired settings detects that
 // another has joined.
+// Invariant 92.
 func TestSettingsOfNodes(t *testing.T) {
 	meta, clock := openDatabase(t)
 	var log strings.Builder

@@ -13,6 +13,7 @@ import (
 
 // TestPaymentsAreCollectedWhereTheyWereAccepted checks that a node does not start with another
 // chain, or with none, while payments wait.
+// Invariant 101.
 func TestPaymentsAreCollectedWhereTheyWereAccepted(t *testing.T) {
 	const here, there = "chain 4, receiver 0x1, module 0x2", "chain 5, receiver 0x1, module 0x2"
 	meta, clock := openDatabase(t)

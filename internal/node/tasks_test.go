@@ -31,6 +31,7 @@ func TestMetricsOfTasks(t *testing.T) {
 
 // TestOverdueTasks checks for how long tasks are overdue: by their interval, since the last success
 // on this node or since it leads, and only while it leads.
+// Invariant 139.
 func TestOverdueTasks(t *testing.T) {
 	config := Config{Stores: Stores{PurgeEvery: time.Hour, SweepEvery: 24 * time.Hour}}
 	tasks := newTaskLog(config.intervals())

@@ -18,6 +18,7 @@ import (
 
 // TestClientsAreToldOfACheck asks a node that checks its database: it lives, is not ready, and says
 // what it does and how far it is.
+// Invariant 110.
 func TestClientsAreToldOfACheck(t *testing.T) {
 	free := testenv.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	addr := free.Addr().String()

@@ -88,6 +88,7 @@ func objectOf(t *testing.T, s *Stores, data, name string) string {
 
 // TestCopyIsCheckedOnce opens a copied folder, and one that has no record like those from an
 // earlier version: all is checked at first, and not again.
+// Invariant 110.
 func TestCopyIsCheckedOnce(t *testing.T) {
 	data := newFolder(t)
 	s, steps := open(t, data)
@@ -112,6 +113,7 @@ func TestCopyIsCheckedOnce(t *testing.T) {
 }
 
 // TestLookIsInterrupted ends an opening before each step: the next one checks again.
+// Invariant 110.
 func TestLookIsInterrupted(t *testing.T) {
 	data := copyOf(t, newFolder(t))
 	end := errors.New("end")
@@ -136,6 +138,7 @@ func TestLookIsInterrupted(t *testing.T) {
 
 // TestCopyWithoutObjects opens a copy in which an object is missing and one is cut. Open reports
 // both, the instance counts as set back, and the next opening knows it without a check.
+// Invariant 111.
 func TestCopyWithoutObjects(t *testing.T) {
 	original := newFolder(t)
 	s, _ := open(t, original)
@@ -162,6 +165,7 @@ func TestCopyWithoutObjects(t *testing.T) {
 
 // TestDamagedCopy opens a copy with damaged pages, and then one in which they were replaced: the
 // first is refused, and the second may lack changes.
+// Invariant 111.
 func TestDamagedCopy(t *testing.T) {
 	original := newFolder(t)
 	data := copyOf(t, original)
@@ -186,6 +190,7 @@ func TestDamagedCopy(t *testing.T) {
 
 // TestQuickCheckAtAStart damages pages in the file that is recorded: the next opening finds it and
 // is not ready, and the one after it is refused.
+// Invariant 112.
 func TestQuickCheckAtAStart(t *testing.T) {
 	data := newFolder(t)
 	damage(t, data)
@@ -200,6 +205,7 @@ func TestQuickCheckAtAStart(t *testing.T) {
 
 // TestDamageBeforeTheQuickCheck damages all pages in the file that is recorded, so that it cannot
 // be opened: this is remembered like the quick check's findings.
+// Invariant 112.
 func TestDamageBeforeTheQuickCheck(t *testing.T) {
 	data := newFolder(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(data, datadir.Database), bytes.Repeat([]byte{0xa5}, 100_000), 0o600))
@@ -211,6 +217,7 @@ func TestDamageBeforeTheQuickCheck(t *testing.T) {
 
 // TestQuickCheckGoesOn checks how long a start waits for a quick check, that the check rests only
 // after that, and that it can be interrupted.
+// Invariant 112.
 func TestQuickCheckGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -63,6 +63,7 @@ func wantBlobs(t *testing.T, r *Endpoint) {
 
 // TestReaderBesideAServer opens a folder for reading while a server uses it, with a put in
 // progress, and when none does: its files are the same afterwards.
+// Invariant 113.
 func TestReaderBesideAServer(t *testing.T) {
 	data := newFolder(t)
 	in := func(name string) string { return filepath.Join(data, datadir.Bytes, name) }
@@ -117,6 +118,7 @@ func TestHoldBesideAServer(t *testing.T) {
 
 // TestReaderOfALostShard opens a folder for reading in which the folders with objects are gone:
 // nothing is made again, and the objects are missing.
+// Invariant 113.
 func TestReaderOfALostShard(t *testing.T) {
 	data := newFolder(t)
 	for _, shard := range testenv.Must(filepath.Glob(filepath.Join(data, datadir.Bytes, "??")))(t) {

@@ -26,6 +26,7 @@ func (w *waiting) Done() <-chan struct{} {
 
 // TestOpenWaitsForACommand checks that a node starts although a command, which ends soon, has
 // locked the folder.
+// Invariant 108.
 func TestOpenWaitsForACommand(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	command := testenv.Must(datadir.Open(data))(t)
@@ -52,6 +53,7 @@ func TestOpenWaitsForNoServer(t *testing.T) {
 
 // TestOpenMetaWaitsForAFirstStart checks that a command succeeds that is run while a server starts
 // for the first time: the server has locked the folder, and then makes the database.
+// Invariant 108.
 func TestOpenMetaWaitsForAFirstStart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	server := testenv.Must(datadir.Open(data))(t)

@@ -41,6 +41,7 @@ func (r request) show(t testing.TB, colors bool) string {
 	return shown.String()
 }
 
+// Invariant 50.
 func TestRequestLines(t *testing.T) {
 	deep := "/v1/blobs/team/" + strings.Repeat("folder/", 20) + "photo.jpg"
 	for _, test := range []struct {
@@ -99,6 +100,7 @@ func TestOtherRecordsKeepTheirForm(t *testing.T) {
 
 // FuzzRequestLine checks that a request is one line of at most 80 columns, and that each of its
 // characters can be shown.
+// Invariant 136.
 func FuzzRequestLine(f *testing.F) {
 	for name := range hostile {
 		f.Add("GET", "/v1/blobs/a/"+name, "", 200, int64(1), 0.1)

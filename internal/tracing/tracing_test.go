@@ -34,6 +34,7 @@ func newRecorder(follow bool) (*Tracer, *tracetest.InMemoryExporter) {
 
 // TestEveryCallOfARequestHasASpan calls each method that requests use. The stores are
 // nil, so that each call panics, below its span.
+// Invariant 140.
 func TestEveryCallOfARequestHasASpan(t *testing.T) {
 	tracer, recorder := newRecorder(true)
 	ctx, request := tracer.Request(t.Context(), http.Header{})
@@ -80,6 +81,7 @@ func TestEveryCallOfARequestHasASpan(t *testing.T) {
 }
 
 // TestIncomingTraces checks that a client's trace is followed or linked to, without its tracestate.
+// Invariant 140.
 func TestIncomingTraces(t *testing.T) {
 	for _, follow := range []bool{true, false} {
 		tracer, recorder := newRecorder(follow)
@@ -104,6 +106,7 @@ func TestIncomingTraces(t *testing.T) {
 }
 
 // TestOutcomes checks names, attributes and statuses.
+// Invariant 140.
 func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		outcome Outcome
@@ -145,6 +148,7 @@ func (f failing) Blob(context.Context, string, string) (metastore.Blob, error) {
 }
 
 // TestErrorsOfStores checks that an error is described by its kind alone.
+// Invariant 140.
 func TestErrorsOfStores(t *testing.T) {
 	for _, c := range []struct {
 		err    error

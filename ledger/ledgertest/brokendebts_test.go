@@ -14,6 +14,7 @@ import (
 
 // TestBrokenDebtsAreCaught breaks the handling of payments that expire, fail, or are collected by
 // third parties.
+// Invariants 167, 169, 171, 176, 179.
 func TestBrokenDebtsAreCaught(t *testing.T) {
 	nothing := func(ledger.Channel, time.Time, *ledger.Reading) {}
 	catch(t, []dbtest.Mutant{

@@ -10,6 +10,7 @@ import (
 	"sluice/ledger"
 )
 
+// Invariant 42.
 func TestBrokenFoldsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "folds sales into nothing", AfterPurge: `UPDATE channels SET folded = 0`, Caught: []string{"payments/fold", "payments/fold-in-batches"}},

@@ -8,6 +8,7 @@ import (
 	"sluice/ledger"
 )
 
+// Invariant 54.
 func TestBrokenInspectionsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "repeats the session after which a page begins", Break: dbtest.Broken[repeatsSession], Caught: []string{"inspection/sessions"}},

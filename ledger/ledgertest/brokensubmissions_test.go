@@ -12,6 +12,7 @@ import (
 	"sluice/ledger"
 )
 
+// Invariants 164, 167.
 func TestBrokenSubmissionsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "forgets submissions", Schema: dbtest.On(`AFTER INSERT ON submissions`, `DELETE FROM submissions`), Caught: []string{"submissions/outcomes", "submissions/many"}},

@@ -74,6 +74,7 @@ func TestBrokenUsageIsCaught(t *testing.T) {
 }
 
 // TestBrokenAccountsAreCaught breaks the counts of accounts.
+// Invariant 76.
 func TestBrokenAccountsAreCaught(t *testing.T) {
 	every := []string{"accounts/changes", "accounts/folded", "accounts/race"}
 	catch(t, []dbtest.Mutant{

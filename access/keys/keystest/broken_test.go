@@ -11,6 +11,7 @@ import (
 	"sluice/database/dbtest"
 )
 
+// Invariant 37.
 func TestBrokenKeysAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "a second revoke moves the time", Break: dbtest.Broken[revokesAgain], Caught: []string{"keys/revoke", "keys/racing-revokes"}},

@@ -30,6 +30,7 @@ func picks(t *testing.T, s *Set, n int, q Request, own ...string) (list []string
 
 // TestFaultsAreRepeatable checks that a seed decides which requests have a fault, whatever other
 // requests there are between them, and that another seed decides otherwise.
+// Invariant 77.
 func TestFaultsAreRepeatable(t *testing.T) {
 	rules := mustParse(t, "PUT part 30%: drop-reply", "30%: status 500", "first 2: delay 1s")
 	part, get := Request{Method: "PUT", Operation: Part}, Request{Method: "GET", Operation: Blob}

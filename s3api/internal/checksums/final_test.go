@@ -19,6 +19,7 @@ func parts(t *testing.T, a Algorithm, texts ...string) (list []Part) {
 }
 
 // TestFinal has the vectors of ceph's s3-tests (multipart_checksum_3parts_helper, commit 8f0ae7b).
+// Invariant 183.
 func TestFinal(t *testing.T) {
 	for _, test := range []struct {
 		algorithm Algorithm

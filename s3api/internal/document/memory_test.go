@@ -12,6 +12,7 @@ import (
 
 // TestDecodedMemoryIsCounted decodes the largest documents of each shape, and compares what is in
 // memory with what was counted for it. Nothing is read behind what is refused.
+// Invariant 75.
 func TestDecodedMemoryIsCounted(t *testing.T) {
 	const size, spare = 8 << 20, 256 << 10
 	filled := func(each string) string { return strings.Repeat(each, size/len(each)) }
@@ -92,6 +93,7 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // TestHoldEndsTheDecoding: what cannot be in memory is not read.
+// Invariant 75.
 func TestHoldEndsTheDecoding(t *testing.T) {
 	full := errors.New("full")
 	body := &counted{Reader: strings.NewReader("<Delete>" + strings.Repeat("<Object><Key>"+strings.Repeat("k", 1000)+"</Key></Object>", MostDeletes) + "</Delete>")}
@@ -109,6 +111,7 @@ func TestHoldEndsTheDecoding(t *testing.T) {
 
 // TestPageMemory measures what pages of lists take while they are written: their keys have up to
 // 512 KiB, and each character may be a reference.
+// Invariant 75.
 func TestPageMemory(t *testing.T) {
 	const most = 7 * 512 << 10 // a little more than what is held for a page
 	for _, test := range []struct{ name, key, encoding string }{

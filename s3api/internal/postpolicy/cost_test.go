@@ -12,6 +12,7 @@ import (
 
 // TestFormsAreBounded measures the memory that the largest forms take before their
 // signature is known, and with a policy that is accepted: it is bounded whatever their shape.
+// Invariant 75.
 func TestFormsAreBounded(t *testing.T) {
 	const most = 2 << 20
 	key := field{"key", "k"}
@@ -84,6 +85,7 @@ func manyLines(format string, n int) string {
 
 // TestLongestExpansion: values may have the bound's bytes with the file's name in them, and not one
 // more.
+// Invariant 75.
 func TestLongestExpansion(t *testing.T) {
 	for longer, want := range []error{nil, ErrTooLong} {
 		name := strings.Repeat("n", 1000)

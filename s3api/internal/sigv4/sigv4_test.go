@@ -155,6 +155,7 @@ func TestSignaturesOfMinio(t *testing.T) {
 
 // TestBodiesInAnotherFraming verifies a signature that covers Transfer-Encoding, as SDKs before
 // 2025 sign it (boto/botocore#3351), when a proxy has replaced the chunks by a length.
+// Invariant 52.
 func TestBodiesInAnotherFraming(t *testing.T) {
 	out := testenv.Must(http.NewRequestWithContext(t.Context(), "PUT", "http://localhost:9000/bucket/key", nil))(t)
 	out.Header.Set("X-Amz-Content-Sha256", string(StreamingUnsignedTrailer))

@@ -56,6 +56,7 @@ func inFolder(t *testing.T, segment []byte) vfs.FS {
 // TestRecordsBehindDamage flips each fifth bit in a segment. Only the record with the bit is lost.
 // Read reports that it is damaged, with the number of records behind it, if it was durable when a
 // later record was written; otherwise a power failure may have left it so.
+// Invariant 115.
 func TestRecordsBehindDamage(t *testing.T) {
 	segment, objects, starts, synced := segmentOf(t)
 	for bit := 0; bit < 8*len(segment); bit += 5 {
@@ -95,6 +96,7 @@ func TestRecordsBehindDamage(t *testing.T) {
 
 // TestPowerFailuresAreNoDamage lets the power fail while records are written and synced: any of
 // those that were not durable may be torn, and whole ones may be behind them.
+// Invariant 115.
 func TestPowerFailuresAreNoDamage(t *testing.T) {
 	behind := 0
 	for seed := range uint64(2000) {
@@ -140,6 +142,7 @@ func TestPowerFailuresAreNoDamage(t *testing.T) {
 
 // TestRecordsOfTheNextSync writes a record while the one before it is synced, and damages it: the
 // sync has not made it durable, so a power failure may have left it so.
+// Invariant 115.
 func TestRecordsOfTheNextSync(t *testing.T) {
 	disk := folder(t)
 	var j *journal.Journal

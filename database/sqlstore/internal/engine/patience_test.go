@@ -35,6 +35,7 @@ func neverBegins(t *testing.T, s testDB, busy func() (end func())) {
 	}
 }
 
+// Invariant 59.
 func TestSQLitePatience(t *testing.T) {
 	s := openAt(t, databasePath(t), Options{})
 	neverBegins(t, s, func() func() {
@@ -46,6 +47,7 @@ func TestSQLitePatience(t *testing.T) {
 	})
 }
 
+// Invariant 59.
 func TestPostgresPatience(t *testing.T) {
 	t.Parallel()
 	s, node := openNode(t, testenv.Postgres(t)+"&pool_max_conns=4"+patientDSN)
@@ -72,6 +74,7 @@ func TestPostgresPatience(t *testing.T) {
 
 // TestPostgresLockPatience: a call that waits too long for the lock of another node returns
 // ErrBusy, and its connection is no longer waiting.
+// Invariant 59.
 func TestPostgresLockPatience(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)

@@ -27,6 +27,7 @@ func checkedIndexes(t *testing.T, s testDB) (found []string, unchecked string) {
 
 // TestDamagedPostgresIndex exchanges two entries on a page of an index file, while the server is
 // stopped: the index is named, and no other.
+// Invariant 113.
 func TestDamagedPostgresIndex(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
@@ -69,6 +70,7 @@ func exchangeEntries(t *testing.T, file string) {
 
 // TestPostgresIndexesAreNotChecked checks that the missing part is named: the extension, then the
 // right to use it.
+// Invariant 113.
 func TestPostgresIndexesAreNotChecked(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
@@ -94,6 +96,7 @@ func TestPostgresIndexesAreNotChecked(t *testing.T) {
 
 // TestSurveyOutlastsPatience: a survey's statement takes longer than its call may wait, and ends
 // when its context does.
+// Invariant 113.
 func TestSurveyOutlastsPatience(t *testing.T) {
 	t.Parallel()
 	s, _ := openNode(t, testenv.Postgres(t))

@@ -38,6 +38,7 @@ func factsOn(t *testing.T, s *testenv.PostgresServer, value string) (n int) {
 // TestPostgresTwoPrimaries: a standby is promoted while the primary runs. Nodes that are connected
 // to the old primary only leave it, wherever it is in their DSN, and do not go back: not when it
 // returns, not when they are started again, and not when it is the only one.
+// Invariant 93.
 func TestPostgresTwoPrimaries(t *testing.T) {
 	t.Parallel()
 	old := testenv.StartPostgres(t)
@@ -105,6 +106,7 @@ func TestPostgresTwoPrimaries(t *testing.T) {
 }
 
 // TestPostgresOtherCluster: a DSN that names servers of two clusters does not mix them.
+// Invariant 93.
 func TestPostgresOtherCluster(t *testing.T) {
 	t.Parallel()
 	one, other := testenv.StartPostgres(t), testenv.StartOtherCluster(t)
@@ -133,6 +135,7 @@ func factsTable(t *testing.T, s *testenv.PostgresServer) (is bool) {
 // TestPostgresHungPrimary: the primary freezes while COMMITs wait for a standby that lacks them.
 // Their slots are free once that standby is the primary. A use takes effect there if its caller
 // still waits, and otherwise not. The old primary changes nothing when it goes on.
+// Invariant 93.
 func TestPostgresHungPrimary(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -172,6 +175,7 @@ func TestPostgresHungPrimary(t *testing.T) {
 
 // TestPostgresHungServer: the only server freezes while COMMITs wait for it. Their slots are free
 // when it has not responded for five seconds, and no COMMIT is repeated that its caller left.
+// Invariant 93.
 func TestPostgresHungServer(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -195,6 +199,7 @@ func TestPostgresHungServer(t *testing.T) {
 
 // TestPostgresStandbyAwayClosesNothing: while a synchronous standby is away, the primary responds,
 // and its COMMITs go on waiting, whether the DSN names the standby or not.
+// Invariant 93.
 func TestPostgresStandbyAwayClosesNothing(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -240,6 +245,7 @@ func TestPostgresStandbyAwayClosesNothing(t *testing.T) {
 // TestPostgresFailoverUnderLoad: one of two synchronous standbys is promoted while the primary is
 // frozen and three nodes, with the hosts in different orders, count uses. Each acknowledged use is
 // counted, none is counted twice, and it goes on when the old primary is back.
+// Invariant 93.
 func TestPostgresFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	old := testenv.StartPostgres(t)

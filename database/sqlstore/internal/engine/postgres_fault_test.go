@@ -17,6 +17,7 @@ import (
 
 // TestPostgresUnknownOutcome: a COMMIT's outcome is unknown only while the server cannot be
 // reached.
+// Invariant 61.
 func TestPostgresUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	var p *pgproxy.Proxy

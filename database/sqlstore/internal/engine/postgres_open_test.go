@@ -57,6 +57,7 @@ func TestPostgresRacingFirstOpens(t *testing.T) {
 
 // TestPostgresMigrationIsAwaited: while one node migrates a database, another that opens it waits
 // until the migration ends, even longer than transactions wait for a lock.
+// Invariant 90.
 func TestPostgresMigrationIsAwaited(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	migrating := connectTo(t, dsn)
@@ -81,6 +82,7 @@ func TestPostgresMigrationIsAwaited(t *testing.T) {
 	testenv.Check(t, <-opened)
 }
 
+// Invariant 109.
 func TestPostgresNewerIsRefused(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	s, _ := openNode(t, dsn)
@@ -88,6 +90,7 @@ func TestPostgresNewerIsRefused(t *testing.T) {
 	testenv.Is(t, testenv.Error(openNodeDB(t.Context(), dsn, Options{})), database.ErrNewer, "a newer schema")
 }
 
+// Invariant 109.
 func TestPostgresExisting(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	existing := Options{Schema: Keep}
@@ -101,6 +104,7 @@ func TestPostgresExisting(t *testing.T) {
 
 // TestPostgresMustBeDurable: a store refuses a server that could lose acknowledged writes in a
 // crash, wherever that is configured.
+// Invariant 81.
 func TestPostgresMustBeDurable(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	refused := func(dsn, why string) {

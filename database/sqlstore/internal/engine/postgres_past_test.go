@@ -10,6 +10,7 @@ import (
 
 // TestAsynchronousPromotionLosesCommits: a standby that had not received everything becomes the
 // primary. The node that has acknowledged the rest notices, and reads.
+// Invariant 98.
 func TestAsynchronousPromotionLosesCommits(t *testing.T) {
 	t.Parallel()
 	r := replicated{T: t, primary: testenv.StartPostgres(t)}
@@ -28,6 +29,7 @@ func TestAsynchronousPromotionLosesCommits(t *testing.T) {
 
 // TestSynchronousPromotionLosesNothing: a standby that had to acknowledge everything becomes the
 // primary, and no node takes it for one that was set back.
+// Invariant 98.
 func TestSynchronousPromotionLosesNothing(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -49,6 +51,7 @@ func TestSynchronousPromotionLosesNothing(t *testing.T) {
 
 // TestDeletedIDsAreNotLost: a server deletes ids by age. That does not look like a loss, even if
 // its clock has run ahead.
+// Invariant 98.
 func TestDeletedIDsAreNotLost(t *testing.T) {
 	s, node := openNode(t, testenv.Postgres(t))
 	for i := range 5 {

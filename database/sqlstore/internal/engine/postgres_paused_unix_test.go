@@ -24,6 +24,7 @@ import (
 // TestPostgresForgottenIsNotRunAgain: a process is suspended between a COMMIT and the query for its
 // outcome, and the id is deleted meanwhile. The process must not conclude that the transaction did
 // not commit.
+// Invariant 80.
 func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
 	t.Parallel()
 	t.Run("minutes pass", func(t *testing.T) { testForgotten(t, transactionIDRetention+time.Minute) })
@@ -121,6 +122,7 @@ const locksFreed = 5 * time.Second
 // TestPostgresHungQueue suspends a node while one of its transactions holds a lock and twelve more
 // wait for it. They must not inherit it one after another: another node has it within five seconds
 // by the server's clock.
+// Invariant 90.
 func TestPostgresHungQueue(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.Postgres(t)
@@ -150,6 +152,7 @@ func TestPostgresHungQueue(t *testing.T) {
 
 // TestPostgresRefusesStandbys: a server that accepts no writes is refused when the store is
 // opened and by later connections, also for reads.
+// Invariant 81.
 func TestPostgresRefusesStandbys(t *testing.T) {
 	t.Parallel()
 	primary := testenv.StartPostgres(t)

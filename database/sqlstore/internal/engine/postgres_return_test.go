@@ -17,6 +17,7 @@ import (
 // while three nodes have callers that never leave. Each node opens few connections until the server
 // answers, and closes none of them because older ones failed, so that all nodes write again after
 // as many connections as their pools have.
+// Invariant 93.
 func TestPostgresReturnsUnderLoad(t *testing.T) {
 	t.Parallel()
 	const nodes, callers, writes = 3, 8, 5
@@ -70,6 +71,7 @@ func TestPostgresReturnsUnderLoad(t *testing.T) {
 
 // TestPostgresSlowStart: a server completes no connection within the DSN's connect_timeout, as
 // while many nodes start. The server has more time for an opening.
+// Invariant 93.
 func TestPostgresSlowStart(t *testing.T) {
 	t.Parallel()
 	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
@@ -80,6 +82,7 @@ func TestPostgresSlowStart(t *testing.T) {
 
 // TestPostgresLongOutage: in an outage that has lasted, calls fail at once and open no connections.
 // The store looks alone whether the server is back.
+// Invariant 93.
 func TestPostgresLongOutage(t *testing.T) {
 	t.Parallel()
 	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
@@ -103,6 +106,7 @@ func TestPostgresLongOutage(t *testing.T) {
 // TestPostgresLossOfAnOldConnection: the loss of a connection discards the pool's other
 // connections, but none that was begun after an earlier loss; a failed attempt to connect discards
 // none.
+// Invariant 93.
 func TestPostgresLossOfAnOldConnection(t *testing.T) {
 	t.Parallel()
 	_, node := openNode(t, testenv.Postgres(t))

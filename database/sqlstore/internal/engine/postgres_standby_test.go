@@ -131,6 +131,7 @@ func (r replicated) settled(node *postgresEngine) {
 // TestPostgresStandbyAway: while the standby is unreachable nothing is acknowledged, reads succeed,
 // and at most half of all connections wait for it. When it is back, every call has taken effect
 // once.
+// Invariant 82.
 func TestPostgresStandbyAway(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -157,6 +158,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 
 // TestPostgresCommitIsNotCancelled: a COMMIT is acknowledged only when the standby has it, whatever
 // interrupts the wait.
+// Invariant 82.
 func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -200,6 +202,7 @@ func TestPostgresCommitIsNotCancelled(t *testing.T) {
 
 // TestPostgresFastShutdown: the primary's shutdown ends the wait for the standby. The calls that it
 // interrupted are repeated on the standby that replaces it.
+// Invariant 82.
 func TestPostgresFastShutdown(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)

@@ -42,6 +42,7 @@ func lackingIndex(t *testing.T) string {
 }
 
 // TestCheckSQLite checks a whole database, and finds the damage in damaged ones.
+// Invariant 111.
 func TestCheckSQLite(t *testing.T) {
 	cut := closedDatabase(t)
 	info := testenv.Must(os.Stat(cut))(t)
@@ -89,6 +90,7 @@ func TestCheckOfAWholeDatabase(t *testing.T) {
 }
 
 // TestQuickCheck finds a damaged page in a store that is open: it refuses writes from then on.
+// Invariant 112.
 func TestQuickCheck(t *testing.T) {
 	s := openAt(t, damaged(t, "leases"), Options{})
 	testenv.OK(t, s.setFact(t.Context(), "before", "v"))
@@ -100,6 +102,7 @@ func TestQuickCheck(t *testing.T) {
 
 // TestQuickCheckYields checks that between its steps a quick check keeps no commit from being made,
 // and the log from being restarted, and that it can be interrupted.
+// Invariant 112.
 func TestQuickCheckYields(t *testing.T) {
 	path := databasePath(t)
 	s := openAt(t, path, Options{})

@@ -49,6 +49,7 @@ func someCommits(n int) (statements []string) {
 
 // TestDamagedLog flips bits in all parts of a log: it is told, with the commits behind it, unless a
 // power failure during the last commit may have left the log so.
+// Invariant 111.
 func TestDamagedLog(t *testing.T) {
 	logs := logOf(t, databasePath(t), someCommits(10)...)
 	log := logs[len(logs)-1]
@@ -111,6 +112,7 @@ func TestDamagedLog(t *testing.T) {
 
 // TestPowerFailuresDamageNoLog lets the power fail in the last commit, with any of its sectors, in
 // a log that was begun anew over an older one, and after transactions that were rolled back.
+// Invariant 111.
 func TestPowerFailuresDamageNoLog(t *testing.T) {
 	statements := someCommits(12)
 	statements = append(statements, "PRAGMA wal_checkpoint(RESTART)")
@@ -152,6 +154,7 @@ func TestPowerFailuresDamageNoLog(t *testing.T) {
 
 // TestDamagedLogIsNotOpened: a database with a damaged log is not opened, and nothing is changed.
 // Once the log is moved away, it is.
+// Invariant 111.
 func TestDamagedLogIsNotOpened(t *testing.T) {
 	source, path := databasePath(t), databasePath(t)
 	openAt(t, source, Options{})

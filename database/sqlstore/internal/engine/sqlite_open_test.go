@@ -54,6 +54,7 @@ func TestReadersCannotWrite(t *testing.T) {
 	}
 }
 
+// Invariant 109.
 func TestRefusesNewerDatabase(t *testing.T) {
 	path := databasePath(t)
 	s := openAt(t, path, Options{})
@@ -154,6 +155,7 @@ func olderDatabase(t *testing.T) string {
 }
 
 // TestOpenExisting opens databases that must not be created or changed.
+// Invariant 109.
 func TestOpenExisting(t *testing.T) {
 	existing := Options{Schema: Keep}
 	missing := filepath.Join(t.TempDir(), "meta.db")

@@ -38,6 +38,7 @@ func crashed(t *testing.T) string {
 // TestStartEmptiesTheLog opens a store on a crashed process's log: before the first acknowledgement
 // the store has moved everything from the log into the database, and in the new log nothing old
 // precedes the acknowledged write.
+// Invariant 106.
 func TestStartEmptiesTheLog(t *testing.T) {
 	for _, change := range []SchemaChange{Migrate, Keep} {
 		path := crashed(t)
@@ -61,6 +62,7 @@ func TestStartEmptiesTheLog(t *testing.T) {
 // TestStartDuringARead opens a store while another connection reads from a crashed process's log:
 // writes are refused, reads succeed, and once that read has ended writes succeed without
 // intervention.
+// Invariant 106.
 func TestStartDuringARead(t *testing.T) {
 	t.Parallel()
 	path := crashed(t)

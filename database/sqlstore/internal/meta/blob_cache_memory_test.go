@@ -20,6 +20,7 @@ func inRequest(account, name string) (string, string) {
 
 // TestCacheCountsItsMemory compares the size that the cache counts with the memory that its rows
 // take: for rows of each shape, read by requests that are much longer than the names in them.
+// Invariant 71.
 func TestCacheCountsItsMemory(t *testing.T) {
 	for _, c := range []struct {
 		shape string
@@ -99,6 +100,7 @@ func commitForTest(t *testing.T, s *Metastore, b metastore.Blob, body, size int)
 
 // TestEvictedRowsAreFreed checks a cache's memory after many more rows have gone through it than it
 // can hold.
+// Invariant 71.
 func TestEvictedRowsAreFreed(t *testing.T) {
 	const size = 4 << 20
 	before := testenv.Heap()

@@ -80,6 +80,7 @@ func TestCacheCountsMetadata(t *testing.T) {
 
 // TestUnknownOutcomeEmptiesCache checks that after a COMMIT with an unknown outcome nothing is
 // served from the cache.
+// Invariant 13.
 func TestUnknownOutcomeEmptiesCache(t *testing.T) {
 	c := NewBlobCache(1 << 20)
 	k := blobKey("a", "name")
@@ -109,6 +110,7 @@ func putForTest(t *testing.T, s *Metastore, name string, size int) {
 
 // TestCacheIsExact compares the cache with a model under random interleavings of commits and
 // queries: a lookup returns the version that was committed when it, or its query, ran.
+// Invariant 13.
 func TestCacheIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type query struct {

@@ -47,6 +47,7 @@ func TestExtentsGoInBulk(t *testing.T) {
 // TestStagedExtentsOfACrash stages extents for a commit that never happens. Their objects
 // count as referenced and are not deleted until the extents become garbage, which is long
 // after a commit would have been refused for their age.
+// Invariant 131.
 func TestStagedExtentsOfACrash(t *testing.T) {
 	for kind, open := range map[string]func(*testing.T, engine.Options) *Metastore{
 		"sqlite": func(t *testing.T, opt engine.Options) *Metastore { return openSQLite(t, opt) },
@@ -137,6 +138,7 @@ func TestStagedExtentsThatBecameGarbage(t *testing.T) {
 
 // TestStagedExtentsOfACommitInDoubt: extents remain staged if their commit's outcome is unknown,
 // because it may still claim them. A refused commit's extents become garbage immediately.
+// Invariant 15.
 func TestStagedExtentsOfACommitInDoubt(t *testing.T) {
 	s := openSQLite(t, engine.Options{})
 	for cause, want := range map[error]error{database.ErrUnknownOutcome: nil, database.ErrExpired: metastore.ErrStaleExtent} {

@@ -20,6 +20,7 @@ import (
 
 // TestUnreferencedIsExact queries keys that are close together and far apart, with and without
 // extents, in any order.
+// Invariant 5.
 func TestUnreferencedIsExact(t *testing.T) {
 	check := func(t *testing.T, s *Metastore) {
 		key := func(i int) string { return fmt.Sprintf("%04d-object", i) }
@@ -57,6 +58,7 @@ func TestUnreferencedIsExact(t *testing.T) {
 
 // TestGarbageThatIsNotDueIsNotRead: 100,000 contents that are not due add no cost to
 // GarbageContents or GarbageBacklog.
+// Invariant 127.
 func TestGarbageThatIsNotDueIsNotRead(t *testing.T) {
 	const contents = 100_000
 	fill := func(t *testing.T, s *Metastore, bytesType string) {

@@ -84,6 +84,7 @@ func TestChargeInDoubt(t *testing.T) {
 
 // TestConcurrentChargesInDoubt makes concurrent charges to a few sessions, some of them in doubt.
 // Each counts once or not at all.
+// Invariant 28.
 func TestConcurrentChargesInDoubt(t *testing.T) {
 	testChargesInDoubt(t, openAt(t, databasePath(t), engine.Options{}))
 }
@@ -143,6 +144,7 @@ func testChargesInDoubt(t *testing.T, s *Ledger) {
 
 // TestLateCommitOfAChargePostgres checks a charge's COMMIT that arrives after its caller got an
 // unknown outcome, and while another node returns the charge. The charge must have no effect.
+// Invariant 28.
 func TestLateCommitOfAChargePostgres(t *testing.T) {
 	dsn := testenv.Postgres(t)
 	stores := make([]*Ledger, 2)

@@ -12,6 +12,7 @@ import (
 
 // TestDoubtsKeepNoRequests checks that a charge in doubt, remembered for days, does not keep its
 // request in memory.
+// Invariant 71.
 func TestDoubtsKeepNoRequests(t *testing.T) {
 	var d chargesInDoubt
 	before := testenv.Heap()

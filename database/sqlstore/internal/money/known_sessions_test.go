@@ -23,6 +23,7 @@ func mustCreateSession(t *testing.T, s *Ledger, id string, left int64) {
 
 // TestUsesOfManySessionsShareATransaction holds the writer while several sessions are used. The
 // uses become one transaction, and those that are impossible do not affect the rest.
+// Invariant 18.
 func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 	clock := testclock.New()
 	s := openAt(t, databasePath(t), engine.Options{Now: clock.Now})
@@ -93,6 +94,7 @@ func TestUsesOfManySessionsShareATransaction(t *testing.T) {
 
 // TestKnownSessionsAreCompared changes a session that was used before, in each way in which the
 // store does not learn of it. The next use must count from the database's row.
+// Invariant 18.
 func TestKnownSessionsAreCompared(t *testing.T) {
 	path := databasePath(t)
 	s, other := openAt(t, path, engine.Options{}), openAt(t, path, engine.Options{})
@@ -141,6 +143,7 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 
 // TestStoresUseTheSameSessions uses a few sessions by two stores concurrently, while chunksets are
 // added. As many are used as there were.
+// Invariant 18.
 func TestStoresUseTheSameSessions(t *testing.T) {
 	const sessions, left, added, rounds = 3, 60, 20, 5
 	path := databasePath(t)
