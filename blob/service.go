@@ -101,10 +101,6 @@ type Options struct {
 	// Busy reports whether requests are in progress, for which the tasks of Run pause between their
 	// steps. It must be fast and safe for concurrent use. nil means that there are none.
 	Busy func() bool
-
-	// AllowLargeSweep permits one orphan sweep that deletes more than the limit which otherwise
-	// ends a sweep with ErrLargeSweep.
-	AllowLargeSweep bool
 }
 
 // DefaultInlineSize is the default of Options.InlineSize in bytes. Above it an object is cheaper
@@ -134,11 +130,10 @@ type Service struct {
 	deletes  chan struct{} // semaphore of maxDeletes requests to the byte store
 	retries  *retries      // of contents that could not be freed
 
-	wakeup     chan struct{} // holds an element if Run has to look for garbage
-	largeSweep atomic.Bool   // one sweep may exceed the limit
-	holds      atomic.Bool   // garbage was held when it was looked at last
-	refused    atomic.Int64  // the largest write that did not fit, in bytes, up to maxRefused
-	counts     counts
+	wakeup  chan struct{} // holds an element if Run has to look for garbage
+	holds   atomic.Bool   // garbage was held when it was looked at last
+	refused atomic.Int64  // the largest write that did not fit, in bytes, up to maxRefused
+	counts  counts
 }
 
 // New returns a Service for two stores that Bind has found to belong together.
@@ -202,7 +197,6 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 		Found: opt.Found, Pace: func() integrity.Pace { return s.newPacer().next }, Space: s.checkSpace, Replace: s.replaceObject,
 	})
 	s.small = newSmallObjects(opt.SmallObjects, s.verified)
-	s.largeSweep.Store(opt.AllowLargeSweep)
 	return s
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"sluice/bytestore"
+	"sluice/database"
 	"sluice/internal/task"
 	"sluice/metastore"
 )
@@ -49,8 +51,10 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	if err != nil || found.Orphans == 0 {
 		return found, err
 	}
-	if tooMany(found.Orphans, found.Listed) && !s.largeSweep.CompareAndSwap(true, false) {
-		return found, fmt.Errorf("%w: %d of %d objects", ErrLargeSweep, found.Orphans, found.Listed)
+	if tooMany(found.Orphans, found.Listed) {
+		if permitted, err := s.takePermit(ctx); err != nil || !permitted {
+			return found, errors.Join(err, fmt.Errorf("%w: %d of %d objects; sluice resume sweep permits it once", ErrLargeSweep, found.Orphans, found.Listed))
+		}
 	}
 	var failed task.Failures
 	listed, seen, tried := 0, 0, 0
@@ -74,7 +78,40 @@ func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	return found, errors.Join(err, failed.Err())
 }
 
-// tooMany reports whether so many orphans must not be deleted without AllowLargeSweep.
+// LargeSweepProperty is the property with the Unix time at which an operator has permitted a large
+// sweep. It is empty once a sweep has used that.
+const LargeSweepProperty = "large-sweep"
+
+// permitLife is how long a large sweep is permitted, for a sweep that runs every few hours.
+const permitLife = 24 * time.Hour
+
+// takePermit reports whether this sweep may be a large one. It uses up the permission before
+// anything is deleted, so one permission never serves two sweeps.
+func (s *Service) takePermit(ctx context.Context) (bool, error) {
+	text, err := s.meta.Property(ctx, LargeSweepProperty)
+	if err != nil || text == "" {
+		return false, ignoreNotFound(err)
+	}
+	at, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return false, fmt.Errorf("the property %s: %w", LargeSweepProperty, err)
+	}
+	if s.meta.Now().Sub(time.Unix(at, 0)) > permitLife {
+		return false, nil
+	}
+	err = s.meta.ReplaceProperty(ctx, LargeSweepProperty, text, "")
+	return err == nil, ignoreNotFound(err)
+}
+
+// ignoreNotFound returns err unless it is database.ErrNotFound.
+func ignoreNotFound(err error) error {
+	if errors.Is(err, database.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// tooMany reports whether so many orphans must not be deleted without a permission.
 func tooMany(orphans, listed int) bool {
 	return orphans > brakeCount && orphans > listed/brakeShare
 }

@@ -3,6 +3,7 @@ package blob_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,23 +69,36 @@ func TestSweepKeepsObjectsAfterARecovery(t *testing.T) {
 	testenv.Equal(t, found, blob.Sweep{Listed: 1, Orphans: 1, Deleted: 1}, "the sweep when nothing is kept")
 }
 
+// TestOrphanSweepStopsBeforeItDeletesTooMuch checks that a large sweep needs a permission of the
+// last day, and uses it up.
+// Invariant 125.
 func TestOrphanSweepStopsBeforeItDeletesTooMuch(t *testing.T) {
 	ctx := context.Background()
-	for _, allowed := range []bool{false, true} {
-		f := newFixture(t, blob.Options{AllowLargeSweep: allowed})
+	f := newFixture(t, blob.Options{})
+	fill := func() {
 		for range 1_001 {
 			f.orphan(t)
 		}
 		f.clock.Advance(blob.OrphanAge)
-		found, err := f.SweepOrphans(ctx)
-		if left := f.objects(t); allowed {
-			if err != nil || found.Deleted != 1_001 || left != 0 {
-				t.Errorf("allowed: %+v, %v, %d objects left", found, err, left)
-			}
-		} else if !errors.Is(err, blob.ErrLargeSweep) || found.Deleted != 0 || left != 1_001 {
-			t.Errorf("not allowed: %+v, %v, %d objects left", found, err, left)
+	}
+	refused := func(when string) {
+		t.Helper()
+		if found, err := f.SweepOrphans(ctx); !errors.Is(err, blob.ErrLargeSweep) || found.Deleted != 0 || f.objects(t) != 1_001 {
+			t.Errorf("%s: %+v, %v, %d objects left", when, found, err, f.objects(t))
 		}
 	}
+	fill()
+	refused("not permitted")
+	permitted := fmt.Sprint(f.clock.Now().Unix())
+	testenv.OK(t, f.meta.SetProperty(ctx, blob.LargeSweepProperty, permitted))
+	f.clock.Advance(25 * time.Hour)
+	refused("permitted a day ago")
+	testenv.OK(t, f.meta.ReplaceProperty(ctx, blob.LargeSweepProperty, permitted, fmt.Sprint(f.clock.Now().Unix())))
+	if found, err := f.SweepOrphans(ctx); err != nil || found.Deleted != 1_001 || f.objects(t) != 0 {
+		t.Errorf("permitted: %+v, %v, %d objects left", found, err, f.objects(t))
+	}
+	fill()
+	refused("after the one that was permitted")
 }
 
 func TestDeleteOnAFullDiskUsesTheReserve(t *testing.T) {

@@ -96,7 +96,7 @@ type Checked struct {
 	Orphans   int64 `json:"orphans"`
 }
 
-// CheckClean runs sluice check --read-bytes and sluice audit on an instance, which the flags name.
+// CheckClean runs sluice check --read-bytes and check --books on an instance, which the flags name.
 // They must find nothing.
 func CheckClean(t testing.TB, wrapper []string, places ...string) Checked {
 	t.Helper()
@@ -105,7 +105,7 @@ func CheckClean(t testing.TB, wrapper []string, places ...string) Checked {
 	if r.Code != 0 || json.Unmarshal([]byte(r.Stdout), &found) != nil || found.Damaged || found.BytesRead != found.Bytes {
 		t.Errorf("check: %+v", r)
 	}
-	meta := []string{"audit"}
+	meta := []string{"check", "--books"}
 	if at := slices.Index(places, "--bytes"); at >= 0 {
 		places = slices.Delete(slices.Clone(places), at, at+2)
 	}

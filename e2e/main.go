@@ -4,8 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 
 	"sluice/internal/testenv"
@@ -13,6 +15,9 @@ import (
 
 // Sluice is the binary under test, which Main builds.
 var Sluice string
+
+// tunedSluice returns the binary with Options.Tuning. The first call builds it.
+var tunedSluice func() (string, error)
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the randomized tests (0: a random one, which is logged)")
 
@@ -48,6 +53,13 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
+	tunedSluice = sync.OnceValues(func() (string, error) {
+		tuned := filepath.Join(dir, "tuned")
+		if err := os.Mkdir(tuned, 0o700); err != nil {
+			return "", err
+		}
+		return testenv.BuildSluice(tuned, "tuned")
+	})
 	if Sluice, err = testenv.BuildSluice(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

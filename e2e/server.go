@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -57,7 +58,8 @@ type Options struct {
 	Certs   *Certificates // to serve TLS with; the clients then speak HTTP/2
 	Flags   []string      // additional flags of serve
 	Wrapper []string      // command line to run the binary under
-	Binary  string        // the one under test if empty
+	Tuning  Tuning        // a binary that is built for that has it
+	Binary  string        // the one under test if empty, or one that is built with the tag tuned if Tuning is not
 	Dirty   bool          // the process may end with errors or be killed
 	Socket  *os.File      // a listener that the process inherits as file descriptor 3
 	Damaged bool          // stored bytes may be damaged, so 500 is expected
@@ -87,7 +89,7 @@ func Start(t testing.TB, o Options) *Server {
 // Launch starts the process and waits until it is ready.
 func (s *Server) Launch() {
 	s.T.Helper()
-	line := slices.Concat(s.Options.Wrapper, []string{cmp.Or(s.Options.Binary, Sluice), "serve", "--addr", s.Options.Addr, "--data", s.Data}, s.Options.Flags)
+	line := slices.Concat(s.Options.Wrapper, []string{s.binary(), "serve", "--addr", s.Options.Addr, "--data", s.Data}, s.Options.Flags)
 	if s.Options.Binary == "" && !slices.Contains(s.Options.Flags, "--s3-addr") {
 		line = append(line, "--s3-addr", "off") // the default is one port for all servers
 	}
@@ -97,11 +99,31 @@ func (s *Server) Launch() {
 	s.Run(line)
 }
 
+// Tuning has fields of node.Tuning, by their names.
+type Tuning map[string]any
+
+// Tuned returns the options with a tuning.
+func (o Options) Tuned(t Tuning) Options {
+	o.Tuning = t
+	return o
+}
+
+func (s *Server) binary() string {
+	if s.Options.Binary == "" && len(s.Options.Tuning) > 0 {
+		return testenv.Must(tunedSluice())(s.T)
+	}
+	return cmp.Or(s.Options.Binary, Sluice)
+}
+
 // Run starts a command line and waits until the server is ready.
 func (s *Server) Run(line []string) {
 	s.T.Helper()
 	s.Command = exec.Command(line[0], line[1:]...)
 	s.Command.Dir = s.T.TempDir()
+	if len(s.Options.Tuning) > 0 {
+		tuning := testenv.Must(json.Marshal(s.Options.Tuning))(s.T)
+		s.Command.Env = append(os.Environ(), "SLUICE_TEST_TUNING="+string(tuning))
+	}
 	s.Log = &LogBuffer{}
 	s.Command.Stderr = s.Log
 	if s.Options.Socket != nil {

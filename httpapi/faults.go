@@ -44,13 +44,16 @@ func CheckFault(rule string) error {
 	return err
 }
 
+// faultSeed is the seed of the random choices of faults until a client sets another one.
+const faultSeed = 1
+
 // newFaults returns a local instance's faults.
-func newFaults(seed uint32, texts []string) (*faults.Set, error) {
+func newFaults(texts []string) (*faults.Set, error) {
 	rules, err := parseFaults(texts)
 	if err != nil {
 		return nil, err
 	}
-	return faults.NewSet(seed, rules), nil
+	return faults.NewSet(faultSeed, rules), nil
 }
 
 func parseFaults(texts []string) (rules []faults.Rule, err error) {

@@ -35,7 +35,7 @@ func New(c Config) (*Server, error) {
 	s.door = exchange.Door{Errors: errorTable, Refuse: s.refuse, Exposed: corsResponseHeaders}
 	if s.keys == nil {
 		s.faucet = c.Faucet
-		if s.faults, err = newFaults(c.FaultSeed, c.Faults); err != nil {
+		if s.faults, err = newFaults(c.Faults); err != nil {
 			return nil, err
 		}
 	}

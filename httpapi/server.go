@@ -45,10 +45,9 @@ type Config struct {
 	// nothing.
 	Faucet bool
 
-	// Faults are rules that make requests to a local instance fail, and FaultSeed is the seed for
-	// their random choices. Each rule must be valid by CheckFault.
-	Faults    []string
-	FaultSeed uint32
+	// Faults are rules that make requests to a local instance fail. Each must be valid by
+	// CheckFault.
+	Faults []string
 
 	Inspection Inspection // for /v1/figures and /v1/local/
 	// Census returns a census that is recent enough for /v1/figures.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/backup"
+	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/history"
@@ -99,6 +100,11 @@ func recordTime(ctx context.Context, properties database.Properties, name string
 		}
 	}
 	return err
+}
+
+// PermitLargeSweep lets the next sweep of a server delete more than its limit, once, within a day.
+func PermitLargeSweep(ctx context.Context, properties database.Properties) error {
+	return recordTime(ctx, properties, blob.LargeSweepProperty)
 }
 
 // backuper makes a backup.

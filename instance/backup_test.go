@@ -19,6 +19,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database"
 	"sluice/history"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
@@ -49,12 +50,13 @@ func restored(t *testing.T, repo *backup.Repository, opt RestoreOptions) (*stora
 }
 
 // TestBackup makes a backup beside a running instance, and restores it.
-// Invariants 122, 123.
+// Invariants 122, 123, 125.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
 	running := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
 	testenv.AtEnd(t, running.Close)
+	testenv.OK(t, PermitLargeSweep(t.Context(), running.Meta))
 	repo := newRepository()
 	made := backedUp(t, data, repo)
 	if made.Blobs != sourceBlobs || made.Objects == 0 || made.NewObjects <= made.Objects || made.NewBytes == 0 {
@@ -69,6 +71,9 @@ func TestBackup(t *testing.T) {
 	id := testenv.Must(history.Bind(t.Context(), running.Meta, running.Bytes))(t)
 	if result.ID != id || result.Generation != 2 || result.Blobs != sourceBlobs || result.Objects != made.Objects {
 		t.Errorf("restored were %+v of the instance %s", result, id)
+	}
+	if at, err := s.Meta.Property(t.Context(), blob.LargeSweepProperty); !errors.Is(err, database.ErrNotFound) {
+		t.Errorf("the restored instance permits a large sweep, since %s, %v", at, err)
 	}
 	if at := testenv.Must(running.Meta.Property(t.Context(), storage.BackupSucceeded))(t); at == "" {
 		t.Error("the instance does not know of its backup")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/backup"
+	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/history"
@@ -86,7 +87,8 @@ func (r *restorer) mark(ctx context.Context) (existed bool, err error) {
 
 // locationProperties are the properties that describe a database or its bytes, and not the
 // instance. Earlier versions left "migration" in the databases that they copied.
-var locationProperties = []string{history.InstanceProperty, history.EpochProperty, history.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed, "migration"}
+var locationProperties = []string{history.InstanceProperty, history.EpochProperty, history.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed, "migration",
+	blob.LargeSweepProperty}
 
 // setProperty sets a property that may exist with the same value. Only the count of commits may
 // differ, because an interrupted restore of an older backup has set it.

@@ -109,6 +109,7 @@ type Submissions interface {
 	// BeginSubmission and payments with SettleAt.
 	Halted(ctx context.Context) (reason string, err error)
 
-	// Resume lets settling continue. It returns ErrNotFound if settling has not halted.
-	Resume(ctx context.Context) error
+	// Resume lets settling continue. It returns ErrNotFound if settling has not halted for this
+	// reason.
+	Resume(ctx context.Context, reason string) error
 }

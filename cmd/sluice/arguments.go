@@ -115,7 +115,7 @@ func flagsFirst(root *kong.Node, args []string) []string {
 // withoutHuman returns the arguments of commands that print sizes without the -h of other programs,
 // which stands for sizes in units: they are printed so in any case. Without operands it is help.
 func withoutHuman(args []string) []string {
-	if len(args) == 0 || !slices.Contains([]string{"ls", "list", "du", "tree", "find"}, args[0]) {
+	if len(args) == 0 || !slices.Contains([]string{"ls", "list", "du", "find"}, args[0]) {
 		return args
 	}
 	kept := args[:1:1]

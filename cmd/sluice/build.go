@@ -15,7 +15,7 @@ func version() string {
 	return info.Main.Version
 }
 
-// commitDate returns the date of the binary's commit, so that a build can be reproduced, or the
+// commitDate returns the commit date, so that a build can be reproduced, or the
 // epoch's if it is not known.
 func commitDate() string {
 	if info, ok := debug.ReadBuildInfo(); ok {

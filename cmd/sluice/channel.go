@@ -197,7 +197,7 @@ func (channelReconcile) Help() string {
 	return `Reads a channel from the chain, and prints its state in the server and on the chain. With --write,
 the server records the chain's, also if it is less than a fullnode has shown before: the amount
 withdrawn counts as settled. It is for a server with data that is older than the chain, as after a
-restored backup, or that has believed a fullnode which lied. sluice audit lists each amount lowered.
+restored backup, or that has believed a fullnode which lied. sluice check --books lists each amount lowered.
 
 ` + examples("sluice channel reconcile PN2GSKYIOXGVHYTJIRCOBD7OL5", "sluice channel reconcile PN2GSKYIOXGVHYTJIRCOBD7OL5 --write")
 }

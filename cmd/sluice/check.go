@@ -18,6 +18,8 @@ type checkCommand struct {
 	Bytes     string `placeholder:"DSN" help:"${bytes_help}"`
 	ReadBytes bool   `env:"-" help:"Read all objects and compare them with their checksums."`
 	Repair    bool   `env:"-" help:"Correct wrong counts, and delete old objects to which nothing refers."`
+	Books     bool   `env:"-" help:"Check only the ledgers of channels and sessions and the counts of accounts, and list the payments that are not collected."`
+	Recorded  bool   `env:"-" help:"Check nothing, but list the blobs of which a read or the scrub has found damage."`
 
 	outputFlags
 }
@@ -36,11 +38,17 @@ sweep requires. It prints what it has repaired, then what is damaged and stays a
 did not repair. Then the exit code is 0 if nothing is damaged any more. A server must not run on the
 data folder; nodes that have everything in PostgreSQL and an object store may run.
 
-` + examples("sluice check --data ./sluice-data", "sluice check --data ./sluice-data --read-bytes", "sluice check --data ./sluice-data --repair", "sluice check --meta postgres://HOST/DB --bytes s3://BUCKET")
+` + examples("sluice check --data ./sluice-data", "sluice check --data ./sluice-data --read-bytes", "sluice check --data ./sluice-data --repair", "sluice check --data ./sluice-data --books", "sluice check --data ./sluice-data --recorded --json", "sluice check --meta postgres://HOST/DB --bytes s3://BUCKET")
 }
 
 // Validate reports all errors.
-func (c *checkCommand) Validate() error { return c.location().Validate("--") }
+func (c *checkCommand) Validate() error {
+	err := c.location().Validate("--")
+	if c.Books && c.Recorded || (c.Books || c.Recorded) && (c.ReadBytes || c.Repair) {
+		err = errors.Join(err, errors.New("--books and --recorded each exclude the other, --read-bytes and --repair"))
+	}
+	return err
+}
 
 func (c *checkCommand) location() instance.Location {
 	l := instance.Location{Data: c.Data, Meta: c.Meta, Bytes: c.Bytes}
@@ -78,6 +86,12 @@ type printedFinding struct {
 
 // Run checks the instance.
 func (c *checkCommand) Run(ctx context.Context, console *console) error {
+	switch {
+	case c.Books:
+		return c.checkBooks(ctx, console)
+	case c.Recorded:
+		return c.checkRecorded(ctx, console)
+	}
 	progress := newProgress(console.err, c.Quiet || c.JSON)
 	defer progress.Close()
 	found, err := instance.Check(ctx, c.location(), instance.CheckOptions{Bytes: c.ReadBytes, Repair: c.Repair, Progress: progress.update})
@@ -163,10 +177,5 @@ func printChecked(console *console, f instance.Checked) error {
 	default:
 		add("No damage was found.")
 	}
-	for _, line := range lines {
-		if err := printLine(console.out, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(console.out, lines)
 }

@@ -27,29 +27,28 @@ func printedSettings(t *testing.T, args ...string) map[string]effectiveSetting {
 // TestConfigPrint checks the effective values and their sources.
 func TestConfigPrint(t *testing.T) {
 	ownContexts(t)
-	file := configFileOf(t, "chunkset-price: 3\nallowed-hosts: [a.example, b.example]\n# comment\nsession-ttl: 5d\nmeta: postgres://u:canary@h/n\nkey-stored-bytes: 10G\nprofile: local\n")
+	file := configFileOf(t, "chunkset-price: 3\nallowed-hosts: [a.example, b.example]\n# comment\nscrub-period: 5d\nmeta: postgres://u:canary@h/n\nkey-limits: {stored-bytes: 10G}\nprofile: local\n")
 	t.Setenv("SLUICE_CHUNKSET_PRICE", "4")
 	t.Setenv("SLUICE_ADDR", "localhost:1")
 	got := printedSettings(t, "--config", file, "--addr", "localhost:2", "--profile", "hosted", "--base-path", "/x", "--external-url", "https://h/x",
 		"--reads", "paid", "--receiver", "0x1", "--allowed-hosts", "")
 	for name, want := range map[string]effectiveSetting{
-		"addr":                        {"addr", "localhost:2", "the command line"},
-		"profile":                     {"profile", "hosted", "the command line"},
-		"chunkset-price":              {"chunkset-price", "4", "SLUICE_CHUNKSET_PRICE"},
-		"session-ttl":                 {"session-ttl", "120h0m0s", file + ":4"},
-		"meta":                        {"meta", "postgres://u:xxxxx@h/n", file + ":5"},
-		"key-stored-bytes":            {"key-stored-bytes", "10G", file + ":6"},
-		"drain-wait":                  {"drain-wait", "5s", "the default"},
-		"console":                     {"console", "false", "the default"},
-		"admin-addr":                  {"admin-addr", "localhost:9091", "the default"},
-		"garbage-grace":               {"garbage-grace", "24h0m0s", "the default"},
-		"key-requests-per-second":     {"key-requests-per-second", "1000", "the default"},
-		"address-bytes-in-per-second": {"address-bytes-in-per-second", "32MiB", "the default"},
-		"log-level":                   {"log-level", "info", "the default"},
-		"open-to-network":             {"open-to-network", "false", "the default"},
-		"max-requests":                {"max-requests", "4096", "the default"},
-		"cache-size":                  {"cache-size", "10GiB", "the default"},
-		"trusted-proxies":             {"trusted-proxies", []any{}, "the default"},
+		"addr":            {"addr", "localhost:2", "the command line"},
+		"profile":         {"profile", "hosted", "the command line"},
+		"chunkset-price":  {"chunkset-price", "4", "SLUICE_CHUNKSET_PRICE"},
+		"scrub-period":    {"scrub-period", "120h0m0s", file + ":4"},
+		"meta":            {"meta", "postgres://u:xxxxx@h/n", file + ":5"},
+		"key-limits":      {"key-limits", "requests-per-second=1000,bytes-in-per-second=512MiB,bytes-out-per-second=512MiB,concurrent-requests=1024,stored-bytes=10G,occupied-bytes=40G,stored-objects=unlimited,open-uploads=unlimited,channels=unlimited", file + ":6"},
+		"drain-wait":      {"drain-wait", "5s", "the default"},
+		"console":         {"console", "false", "the default"},
+		"admin-addr":      {"admin-addr", "localhost:9091", "the default"},
+		"garbage-grace":   {"garbage-grace", "24h0m0s", "the default"},
+		"address-limits":  {"address-limits", "requests-per-second=100,bytes-in-per-second=32MiB,bytes-out-per-second=32MiB,concurrent-requests=64", "the default"},
+		"log-level":       {"log-level", "info", "the default"},
+		"open-to-network": {"open-to-network", "false", "the default"},
+		"max-requests":    {"max-requests", "4096", "the default"},
+		"cache-size":      {"cache-size", "10GiB", "the default"},
+		"trusted-proxies": {"trusted-proxies", []any{}, "the default"},
 	} {
 		if !reflect.DeepEqual(got[name], want) {
 			t.Errorf("%s: %+v, want %+v", name, got[name], want)
@@ -67,8 +66,8 @@ func TestConfigPrint(t *testing.T) {
 // same meaning.
 func TestPrintedConfigurationIsAConfiguration(t *testing.T) {
 	ownContexts(t)
-	args := []string{"--chunkset-price", "7", "--allowed-hosts", "a.example,b.example", "--receiver", "0x10", "--base-path", "/x", "--garbage-grace", "1h"}
-	onChain := append(slices.Clone(args), "--chain-url", "https://node.example/v1", "--receiver-key-file", "/key", "--settle-parallel", "9")
+	args := []string{"--chunkset-price", "7", "--allowed-hosts", "a.example,b.example", "--receiver", "0x10", "--base-path", "/x", "--garbage-grace", "1h", "--address-limits", "concurrent-requests=7"}
+	onChain := append(slices.Clone(args), "--chain-url", "https://node.example/v1", "--receiver-key-file", "/key", "--chain", "id=9")
 	printed := must(t, append([]string{"config", "print"}, args...)...).stdout
 	for _, want := range []string{"chunkset-price: \"7\"", "# the command line\n", "allowed-hosts: [a.example, b.example]"} {
 		if !strings.Contains(printed, want) {
@@ -85,7 +84,7 @@ func TestPrintedConfigurationIsAConfiguration(t *testing.T) {
 		}
 	}
 	settings := printedSettings(t, onChain...)
-	for name, want := range map[string]string{"starting-limit": "10000", "settle-at": "500000", "settle-within": "24h0m0s", "coin-price": "0", "settle-parallel": "9", "max-settle-gas": "100000000", "channel-refresh": "30s"} {
+	for name, want := range map[string]string{"coin-price": "0", "chain": "id=9,asset=0x1b18363a9f1fe5e6ebf247daba5cc1c18052bb232efdc4c50f556053922d98e1,module=0xb42ac038b6dae86f6171e28e297aab9555ce09909445ec579e4ffe6b8d4d63bf"} {
 		if settings[name].Value != want {
 			t.Errorf("%s is %v with a chain, want %s", name, settings[name].Value, want)
 		}

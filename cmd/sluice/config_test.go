@@ -32,9 +32,9 @@ func configFileOf(t *testing.T, text string) string {
 }
 
 func TestFlagWinsOverVariableOverFile(t *testing.T) {
-	file := configFileOf(t, "chunkset-price: 3\nreads: paid\nallowed-hosts: [a.example, b.example]\nopen-to-network: true\nsession-ttl: 5h\nreceiver: 0x10\n")
+	file := configFileOf(t, "chunkset-price: 3\nreads: paid\nallowed-hosts: [a.example, b.example]\nopen-to-network: true\nscrub-period: 5h\nreceiver: 0x10\n")
 	c, err := parse(t, "--config", file)
-	if err != nil || c.ChunksetPrice != 3 || c.Reads != "paid" || !c.OpenToNetwork || c.SessionTTL.Hours() != 5 || c.Receiver != "0x10" || strings.Join(c.AllowedHosts, " ") != "a.example b.example" {
+	if err != nil || c.ChunksetPrice != 3 || c.Reads != "paid" || !c.OpenToNetwork || c.ScrubPeriod.Hours() != 5 || c.Receiver != "0x10" || strings.Join(c.AllowedHosts, " ") != "a.example b.example" {
 		t.Fatalf("the file: %+v, %v", c, err)
 	}
 	t.Setenv("SLUICE_CHUNKSET_PRICE", "4")
@@ -67,7 +67,6 @@ func TestBadConfiguration(t *testing.T) {
 		"requires no keys":              {"--reads", "key"},
 		"requires the hosted profile":   {"--public-cache-control", "max-age=60"},
 		"--receiver zz":                 {"--receiver", "zz"},
-		"--session-ttl":                 {"--session-ttl", "-1s"},
 		"--drain-deadline":              {"--drain-deadline", "0s"},
 		"--allowed-hosts":               {"--allowed-hosts", "name:8080"},
 		"--allowed-hosts [::1":          {"--allowed-hosts", "[::1]:8080"},
@@ -75,8 +74,6 @@ func TestBadConfiguration(t *testing.T) {
 		"--cors-origins https://bü":     {"--cors-origins", "https://bücher.example"},
 		"--cors-origins":                {"--cors-origins", "*"},
 		"--verify-ttl":                  {"--verify-ttl", "-1s"},
-		"--purge-every":                 {"--purge-every", "999ms"},
-		"--sweep-every":                 {"--sweep-every", "999ms"},
 		"--reads sometimes":             {"--reads", "sometimes"},
 		"--admin-addr 9091":             {"--admin-addr", "9091"},
 		"--admin-addr localhost:x":      {"--admin-addr", "localhost:x"},
@@ -94,8 +91,6 @@ func TestBadConfiguration(t *testing.T) {
 		"--drain-wait -1s":              {"--drain-wait=-1s"},
 		"--max-connections -1":          {"--max-connections=-1"},
 		"--staging-size 31MiB: must be": {"--staging-size", "31MiB"},
-		"--address-requests-per-second": {"--address-requests-per-second", "0"},
-		"--address-bytes-in-per-second": {"--address-bytes-in-per-second", "1 GiBi"},
 	} {
 		if _, err := parse(t, args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want one that says %q", args, err, want)
@@ -156,8 +151,8 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 			address: keys.Limits{RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
 		},
 		{
-			args: slices.Concat(inProduction, []string{"--admin-addr", "off", "--drain-wait", "0s", "--key-requests-per-second", "unlimited", "--key-stored-bytes", "5TiB",
-				"--key-open-uploads", "9", "--key-channels", "4", "--address-bytes-in-per-second", "100kB"}),
+			args: slices.Concat(inProduction, []string{"--admin-addr", "off", "--drain-wait", "0s", "--key-limits", "requests-per-second=unlimited,stored-bytes=5TiB,open-uploads=9,channels=4",
+				"--address-limits", "bytes-in-per-second=100kB"}),
 			reads: "key", admin: "",
 			key:     keys.Limits{RequestsPerSecond: none, BytesInPerSecond: 512 << 20, BytesOutPerSecond: 512 << 20, ConcurrentRequests: 1024, StoredBytes: 5 << 40, OccupiedBytes: 20 << 40, StoredObjects: none, OpenUploads: 9, Channels: 4},
 			address: keys.Limits{RequestsPerSecond: 100, BytesInPerSecond: 100_000, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64, StoredBytes: none, OccupiedBytes: none, StoredObjects: none, OpenUploads: none, Channels: none},
@@ -166,22 +161,6 @@ func TestDefaultsOfTheProfiles(t *testing.T) {
 		c := testenv.Must(parse(t, test.args...))(t)
 		if c.Reads != test.reads || c.AdminAddr != test.admin || c.DrainWait != test.wait || c.KeyLimits != test.key || c.AddressLimits != test.address {
 			t.Errorf("%v: %+v", test.args, c)
-		}
-	}
-}
-
-// TestStartingLimitByDefault checks that a new channel is trusted with little of what is trusted in
-// the end, but with enough for what the Go client buys at once.
-func TestStartingLimitByDefault(t *testing.T) {
-	for _, test := range []struct {
-		limit, price string
-		want         int64
-	}{
-		{"1000000", "1", 10_000}, {"5000", "1", 100}, {"5000", "7", 700}, {"50", "1", 50}, {"1", "1", 1}, {"1000000", "9223372036854775807", 1_000_000},
-	} {
-		c, err := parse(t, "--chain-url", "http://127.0.0.1:1", "--receiver-key-file", "x", "--unsettled-limit", test.limit, "--chunkset-price", test.price)
-		if err != nil || c.StartingLimit != test.want || c.SettleWithin != 24*time.Hour || c.CoinPrice != 0 {
-			t.Errorf("%+v: %d, %v", test, c.StartingLimit, err)
 		}
 	}
 }

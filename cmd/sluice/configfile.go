@@ -12,6 +12,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v4"
+
+	"sluice/paychan"
 )
 
 // configFlag is --config, a flag of commands that read settings.
@@ -141,6 +143,10 @@ func (c *configFile) Validate(app *kong.Application) error {
 		if slices.Contains(names, key.name) {
 			continue
 		}
+		if held := removedSettings[key.name]; held != "" {
+			errs = append(errs, fmt.Errorf("%s: %s was removed: %s", c.where(&c.keys[i]), key.name, held))
+			continue
+		}
 		hint := "sluice help serve lists the settings"
 		if meant := closest(strings.ReplaceAll(strings.ToLower(strings.TrimLeft(key.name, "-")), "_", "-"), names); meant != "" {
 			hint = fmt.Sprintf("did you mean %s?", meant)
@@ -169,11 +175,26 @@ func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 			list = append(list, item.Value)
 		}
 		return list, nil
+	case key.value.Kind == yaml.MappingNode && hasMembers(flag):
+		var members []string
+		for i := 0; i+1 < len(key.value.Content); i += 2 {
+			members = append(members, key.value.Content[i].Value+"="+key.value.Content[i+1].Value)
+		}
+		return strings.Join(members, ","), nil
 	case flag.IsSlice():
 		return nil, errors.New("want a value or a list of values")
 	default:
 		return nil, errors.New("want a single value")
 	}
+}
+
+// hasMembers reports whether a flag's value has named members, which a file may have as a mapping.
+func hasMembers(flag *kong.Flag) bool {
+	switch flag.Target.Interface().(type) {
+	case limitList, paychan.Chain:
+		return true
+	}
+	return false
 }
 
 // variable returns the environment variable that is set for a flag, or "".

@@ -137,7 +137,7 @@ type printedContext struct {
 // Help returns examples.
 func (contextLs) Help() string { return examples("sluice context ls", "sluice context ls --json") }
 
-// Run prints the contexts in the order of their names.
+// Run prints the contexts, sorted by name.
 func (c *contextLs) Run(console *console) error {
 	list, err := loadContexts()
 	if err != nil {

@@ -34,7 +34,7 @@ type printedUse struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// Run prints the number of blobs and the sum of their sizes below each prefix, or in each account.
+// Run prints how many blobs there are and their size below each prefix, or in each account.
 func (c *duCommand) Run(ctx context.Context, console *console) error {
 	from, err := c.client(console, "")
 	if err != nil {

@@ -63,7 +63,7 @@ func TestFailedStartsAreLogged(t *testing.T) {
 		json bool
 	}{
 		{"serve --addr localhost:0 --log-format json --data " + file, exitFailed, true},
-		{"serve --log-format json --purge-every 0s", exitUsage, true},
+		{"serve --log-format json --drain-deadline 0s", exitUsage, true},
 		{"serve --log-format=json --no-such-flag", exitUsage, false}, // the flags are not known
 		{"serve --addr localhost:0 --data " + file, exitFailed, false},
 		{"ls --no-such-flag", exitUsage, false},

@@ -72,21 +72,16 @@ func writeGroupJSON(console *console, name string, limits keys.Limits, used meta
 
 // writeGroup writes a line for each limit: its name, its value and, if it is a quota, what is used.
 func writeGroup(console *console, limits keys.Limits, used metastore.Used) error {
-	defaults := map[string]string{}
-	for _, s := range settingTable(&configuration{}) {
-		defaults[s.name] = strings.Trim(s.defaultWords(), "`") + ", or serve's --" + s.name
-	}
+	defaults := keyDefaults
 	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
 	if err := printLine(table, "LIMIT\tVALUE\tUSED"); err != nil {
 		return err
 	}
 	for _, k := range keys.LimitKinds {
-		limit, text, use := *k.Of(&limits), "", ""
-		if text = count(limit).String(); k.Bytes {
-			text = size(limit).String()
-		}
+		limit, use := *k.Of(&limits), ""
+		text := limitText(k, limit)
 		if text == "" {
-			text = defaults["key-"+k.Flag()]
+			text = limitText(k, *k.Of(&defaults)) + ", or serve's --key-limits"
 		}
 		if k.Quota() {
 			if use = fmt.Sprint(k.Used(used)); k.Bytes {

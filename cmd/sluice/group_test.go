@@ -77,7 +77,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("shown: %+v, want %+v", got, want)
 		}
 		text := strings.Join(strings.Fields(must(t, on(instance, "group show", "team")...).stdout), " ")
-		for _, line := range []string{"requests-per-second 50 ", "stored-bytes 10G 0 B (0%)", "channels unlimited, or serve's --key-channels 0", "open-uploads unlimited 0"} {
+		for _, line := range []string{"requests-per-second 50 ", "stored-bytes 10G 0 B (0%)", "channels unlimited, or serve's --key-limits 0", "open-uploads unlimited 0"} {
 			if !strings.Contains(text, line) {
 				t.Errorf("%s lacks %q", text, line)
 			}

@@ -9,20 +9,16 @@ import (
 // helpCommand prints a command's help, as --help does.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"Words of the command. Default: list all commands."`
-	Man     bool     `env:"-" help:"Print the manual page of all commands, in roff."`
 	Flags   bool     `env:"-" help:"Print the table of the flags of serve, in Markdown."`
 }
 
 // Help returns examples.
 func (helpCommand) Help() string {
-	return examples("sluice help", "sluice help key create", "sluice help --man | man -l -", "sluice help --flags")
+	return examples("sluice help", "sluice help key create", "sluice help --flags")
 }
 
 // Run prints the help.
 func (c *helpCommand) Run(console *console) error {
-	if c.Man {
-		return writeMan(console.out, console.parser.kong.Model)
-	}
 	if c.Flags {
 		return writeFlagTable(console.out, console.parser.kong.Model, settingTable(&configuration{}))
 	}

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -59,14 +56,6 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestManualIsWritten checks that the manual has each command, and no text that was to be replaced.
-func TestManualIsWritten(t *testing.T) {
-	manual := must(t, "help", "--man").stdout
-	if found := unreplaced.FindString(manual); found != "" || !strings.Contains(manual, "reseal") {
-		t.Errorf("the manual has %q", found)
-	}
-}
-
 func TestVersionAndHelpWork(t *testing.T) {
 	want := version() + "\n"
 	for _, line := range []string{"version", "--version", "-v"} {
@@ -85,30 +74,6 @@ func TestVersionAndHelpWork(t *testing.T) {
 	}
 	of := must(t, "help", "key", "create").stdout
 	testenv.Equal(t, must(t, "key", "create", "--help").stdout, of, "key create --help")
-}
-
-// TestManualPage checks that a strict formatter accepts the manual page, and that it has every
-// command and flag.
-func TestManualPage(t *testing.T) {
-	testenv.Require(t, testenv.Mandoc)
-	page := filepath.Join(testenv.MemoryDir(t), "sluice.1")
-	testenv.OK(t, os.WriteFile(page, []byte(must(t, "help", "--man").stdout), 0o600))
-	if out, err := exec.Command("mandoc", "-T", "lint", "-W", "warning", page).CombinedOutput(); err != nil {
-		t.Errorf("mandoc: %v\n%s", err, out)
-	}
-	out := testenv.Must(exec.Command("mandoc", "-T", "ascii", "-O", "width=100", page).Output())(t)
-	text := regexp.MustCompile(".\x08").ReplaceAllString(string(out), "") // without bold and italics
-	p := testenv.Must(newParser(newCommands()))(t)
-	for _, command := range p.kong.Model.Leaves(true) {
-		if !strings.Contains(text, "sluice "+pathOf(command)) {
-			t.Errorf("the page lacks %s", pathOf(command))
-		}
-		for _, flag := range command.Flags {
-			if !flag.Hidden && !strings.Contains(text, "--"+flag.Name) {
-				t.Errorf("the page lacks --%s of %s", flag.Name, pathOf(command))
-			}
-		}
-	}
 }
 
 // TestEveryCommandHasExamples checks that the help of each command shows how to call it. A default

@@ -53,6 +53,15 @@ func (f *keyFlags) withKeys(ctx context.Context, create bool, fn func(ctx contex
 	return errors.Join(fn(ctx, stores.Meta), stores.Close())
 }
 
+// withMeta calls fn with the metadata.
+func (f metaFlags) withMeta(ctx context.Context, fn func(whole.Database) error) error {
+	stores, err := f.openMeta(ctx, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(stores.Meta), stores.Close())
+}
+
 // s3Flags are the flags of commands that make S3 secrets. The file's has the setting's help.
 type s3Flags struct {
 	S3SecretKeyFile string `name:"s3-secret-key-file" placeholder:"FILE" type:"path" help:"${s3-secret-key-file_help}"`

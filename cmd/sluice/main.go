@@ -25,7 +25,6 @@ type commands struct {
 	Mv     mvCommand     `cmd:"" group:"Blobs:" help:"Move blobs: give them other names."`
 	Sync   syncCommand   `cmd:"" group:"Blobs:" help:"Make a folder or a prefix like another."`
 	Ls     lsCommand     `cmd:"" group:"Blobs:" aliases:"list" help:"List the names of blobs."`
-	Tree   treeCommand   `cmd:"" group:"Blobs:" help:"Print the names of blobs as a tree of folders."`
 	Find   findCommand   `cmd:"" group:"Blobs:" help:"Find blobs by their names, sizes and ages."`
 	Cat    catCommand    `cmd:"" group:"Blobs:" help:"Write blobs to standard output."`
 	Stat   statCommand   `cmd:"" group:"Blobs:" help:"Print the properties of blobs."`
@@ -49,10 +48,8 @@ type commands struct {
 	Key         keyCommand        `cmd:"" group:"Running a server:" help:"Create, list, show, change and revoke API keys."`
 	Group       groupCommand      `cmd:"" group:"Running a server:" help:"Show and change the limits of groups of API keys."`
 	Bucket      bucketCommand     `cmd:"" group:"Running a server:" help:"Make, list and remove aliases for the buckets of S3's clients."`
-	Audit       auditCommand      `cmd:"" group:"Running a server:" help:"Check the ledgers of payment channels and sessions."`
 	Check       checkCommand      `cmd:"" group:"Running a server:" help:"Check everything that an instance stores for damage."`
-	Damaged     damagedCommand    `cmd:"" group:"Running a server:" help:"List the blobs whose stored bytes are damaged or missing."`
-	Reset       resetCommand      `cmd:"" group:"Running a server:" help:"Delete everything in the data folder of a local instance."`
+	Resume      resumeCommand     `cmd:"" group:"Running a server:" help:"Continue, once, what a safety brake has stopped: settling, or a large sweep."`
 	Recover     recoverCommand    `cmd:"" group:"Running a server:" help:"Continue with an instance that was set back to an older state."`
 	Backup      backupCommand     `cmd:"" group:"Running a server:" help:"Make, list, verify and remove backups of an instance."`
 	Restore     restoreCommand    `cmd:"" group:"Running a server:" help:"Make an instance of a backup."`

@@ -30,6 +30,15 @@ func (f outputFlags) nothingAt(console *console, prefix operand.Remote) error {
 	return f.remark(console, remark)
 }
 
+func printLines(w io.Writer, lines []string) error {
+	for _, line := range lines {
+		if err := printLine(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func printLine(w io.Writer, line string) error {
 	_, err := fmt.Fprintln(w, line)
 	return err

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sluice/paychan"
-	"strconv"
 	"strings"
 	"time"
 
@@ -120,7 +118,6 @@ func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 func setTexts(k *kong.Kong) error {
 	texts := []string{
 		"${data}", defaultData, "${default_url}", contexts.DefaultURL,
-		"${chain_id}", strconv.Itoa(paychan.DefaultChainID),
 	}
 	for _, s := range settingTable(&configuration{}) {
 		texts = append(texts, "${"+s.name+"_help}", s.flagHelp())

@@ -29,7 +29,7 @@ func (r *byteRate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// burstTime is the time in which unused bytes of the rate add up.
+// burstTime is the time in which unused bytes add up.
 const burstTime = 100 * time.Millisecond
 
 // limit returns a function that waits until so many more bytes are allowed, or nil if all are. Its

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,10 +26,9 @@ type recoverCommand struct {
 	Release   bool   `env:"-" help:"Let sweeps delete objects that an earlier recovery keeps, and do nothing else."`
 	Yes       bool   `short:"y" env:"-" help:"Do not ask."`
 
-	ChainURL           []string `name:"chain-url" placeholder:"URL" help:"${chain-url_help}"`
-	ChainAPIKeyFile    string   `name:"chain-api-key-file" placeholder:"FILE" type:"path" help:"${chain-api-key-file_help}"`
-	ChainID            uint8    `name:"chain-id" default:"${chain_id}" help:"Chain on which micropayments are collected."`
-	MicropaymentModule string   `placeholder:"ADDRESS" help:"Address that deployed the module which micropayments call. Default: the public client's."`
+	ChainURL        []string      `name:"chain-url" placeholder:"URL" help:"${chain-url_help}"`
+	ChainAPIKeyFile string        `name:"chain-api-key-file" placeholder:"FILE" type:"path" help:"${chain-api-key-file_help}"`
+	Chain           paychan.Chain `placeholder:"NAME" default:"localnet" help:"${chain_help}"`
 }
 
 // Help describes the command and returns examples.
@@ -106,7 +104,7 @@ func (c *recoverCommand) reader() (instance.ReadChannels, error) {
 		return nil, nil
 	}
 	read, err := (&node.Config{
-		Payments: node.Payments{ChainID: c.ChainID, MicropaymentModule: cmp.Or(c.MicropaymentModule, paychan.DefaultModule)},
+		Payments: node.Payments{PaidOn: c.Chain},
 		Chain:    node.Chain{ChainURLs: c.ChainURL, ChainAPIKeyFile: c.ChainAPIKeyFile},
 	}).ChannelReader()
 	if err != nil {

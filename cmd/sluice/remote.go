@@ -46,7 +46,7 @@ func (f *serverFlags) client(console *console, context string) (*client.Client, 
 	return f.clientWith(console, context, client.Options{})
 }
 
-// clientWith is client with options that no flag of the server sets.
+// clientWith is client with options that no flag sets.
 func (f *serverFlags) clientWith(console *console, context string, o client.Options) (*client.Client, error) {
 	server, err := f.serverOf(context)
 	if err != nil {

@@ -73,7 +73,7 @@ func (c *rmCommand) run(ctx context.Context, b *batch, on *client.Client) error 
 	return nil
 }
 
-// deletions deletes the blobs below prefixes. It holds one page of their names in memory.
+// deletions deletes the blobs below prefixes. It holds a page of their names in memory.
 type deletions struct {
 	on       *client.Client
 	prefixes []remoteOperand

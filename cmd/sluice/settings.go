@@ -35,7 +35,6 @@ func newServeFlags() serveFlags { return serveFlags{settingFlags: newSettingFlag
 // newSettingFlags returns flags for a table's settings.
 func newSettingFlags(table func(*configuration) []setting) settingFlags {
 	c := &configuration{node: node.Config{Version: version()}}
-	c.node.AddressLimits = keys.NoLimits() // which has no flags for quotas
 	f := settingFlags{configuration: c, table: table(c)}
 	var fields []reflect.StructField
 	for _, s := range f.table {
@@ -60,7 +59,7 @@ func (f *settingFlags) read() *configuration {
 // Validate reports all errors.
 func (f *serveFlags) Validate() error {
 	c := f.read()
-	var errs []error
+	errs := removedVariables(environment())
 	for _, s := range f.table {
 		errs = append(errs, s.validate(c.node.Profile, c.hasChain()))
 	}
@@ -74,6 +73,8 @@ func (c *configuration) hasChain() bool { return len(c.node.ChainURLs) > 0 }
 // nodeConfig returns the node's configuration.
 func (c *configuration) nodeConfig() node.Config {
 	config := c.node
+	config.Storage.BlobCache, config.SmallObjects = c.memoryCache*2/3, c.memoryCache/3
+	config.KeyLimits, config.AddressLimits = keys.Limits(c.keyLimits), keys.Limits(c.addressLimits)
 	if c.adminAddr != adminOff {
 		config.AdminAddr = c.adminAddr
 	}

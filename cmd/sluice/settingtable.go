@@ -8,18 +8,14 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/blob"
-	"sluice/collect"
 	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/integrity"
 	"sluice/internal/logbuffer"
 	"sluice/internal/node"
 	"sluice/internal/storage"
-	"sluice/ledger"
 	"sluice/paychan"
 	"sluice/s3api"
-	"sluice/session"
 )
 
 // configuration is what the settings of serve set.
@@ -28,6 +24,9 @@ type configuration struct {
 	logLevel  slog.Level
 	adminAddr string // or adminOff
 	ephemeral bool
+
+	memoryCache              int64
+	keyLimits, addressLimits limitList
 
 	node node.Config
 }
@@ -38,12 +37,6 @@ const defaultData = "./sluice-data"
 // sharedGarbageGrace is the default of --garbage-grace if several nodes may run. A single node
 // knows its readers, so it needs no grace period.
 const sharedGarbageGrace = 24 * time.Hour
-
-// The defaults of settings that have an effect only with a chain.
-const (
-	defaultChannelRefresh = 30 * time.Second
-	defaultSettleWithin   = 24 * time.Hour
-)
 
 // The sections.
 var (
@@ -161,18 +154,10 @@ func paymentSettings(c *configuration) []setting {
 		{name: "receiver", value: optional(&n.Receiver), placeholder: "ADDRESS", words: "an address generated for this instance; required if hosted",
 			required: ": the address that is paid", check: isAccountAddress(&n.Receiver),
 			help: "Address that receives payments."},
-		{name: "asset", value: constant(&n.Asset, paychan.DefaultAsset), placeholder: "ADDRESS", words: "the public client's", check: isAccountAddress(&n.Asset),
-			help: "Metadata address of the asset in which to pay."},
-		{name: "micropayment-module", value: constant(&n.MicropaymentModule, paychan.DefaultModule), placeholder: "ADDRESS", words: "the public client's", check: isAccountAddress(&n.MicropaymentModule),
-			help: "Address that deployed the module which micropayments call."},
-		{name: "chain-id", value: constant(&n.ChainID, strconv.Itoa(paychan.DefaultChainID)),
-			help: "Chain on which micropayments are collected."},
+		{name: "chain", value: constant(&n.PaidOn, paychan.Localnet), placeholder: "NAME",
+			help: "Chain on which micropayments are collected: localnet, which has the asset and the module of the public client, or a private one as id=N,asset=ADDRESS,module=ADDRESS, with the addresses of the asset's metadata and of the account that deployed the module."},
 		{name: "chunkset-price", value: constant(&n.ChunksetPrice, strconv.Itoa(paychan.DefaultPrice)), check: atLeast(&n.ChunksetPrice, 1),
 			help: "Price of a chunkset in units of the asset, at least 1. Changing it does not affect chunksets already bought."},
-		{name: "session-ttl", value: constant(&n.SessionTTL, hours(session.DefaultTTL)), check: isPositive(&n.SessionTTL),
-			help: "Lifetime of a session."},
-		{name: "channel-ttl", value: constant(&n.ChannelTTL, hours(paychan.DefaultTTL)), check: isPositive(&n.ChannelTTL),
-			help: "Lifetime of a channel, unless the request chooses another."},
 		{name: "unsettled-limit", value: constant(&n.UnsettledLimit, strconv.Itoa(paychan.DefaultUnsettledLimit)), check: atLeast(&n.UnsettledLimit, 1),
 			help: "Maximum amount that a channel may have accepted and not settled, in units of the asset."},
 	})
@@ -187,30 +172,9 @@ func chainSettings(c *configuration) []setting {
 			help: "File with the API key that the fullnodes require, which only its owner may access."},
 		{name: "receiver-key-file", value: optional(&n.ReceiverKeyFile), placeholder: "FILE", tag: `type:"path"`,
 			help: "File with the private key of the receiver, which signs what is collected: 64 hexadecimal digits after ed25519-priv-0x or secp256k1-priv-0x. Only its owner may access it (mode 0600 or 0400). Required with --chain-url."},
-		{name: "starting-limit", value: computed(&n.StartingLimit, c.startingLimit), placeholder: "N", words: "a hundredth of --unsettled-limit, but at least the price of 100 chunksets",
-			needsChain: true,
-			help:       "Maximum amount that a channel of the chain may have accepted and not settled before anything was collected over it, in units of the asset. It grows by what is collected, up to --unsettled-limit."},
-		{name: "settle-at", value: computed(&n.SettleAt, func() int64 { return max(1, n.UnsettledLimit/2) }), placeholder: "N", words: "half of --unsettled-limit",
-			needsChain: true,
-			help:       "Unsettled amount of a channel at which it is collected on the chain, in units of the asset. A micropayment is collected after half of its life at the latest."},
-		{name: "settle-within", value: fixed(&n.SettleWithin, defaultSettleWithin), placeholder: "DURATION", words: hours(defaultSettleWithin),
-			needsChain: true, check: isPositive(&n.SettleWithin),
-			help: "Time within which an accepted micropayment is collected on the chain, however long it lives."},
-		{name: "settle-parallel", value: fixed(&n.SettleParallel, collect.DefaultParallel), placeholder: "N", words: strconv.Itoa(collect.DefaultParallel),
-			needsChain: true, check: atLeast(&n.SettleParallel, 1),
-			help: "Maximum number of submissions to the chain that are sent concurrently, and of other calls of it."},
-		{name: "max-settle-gas", value: fixed(&n.MaxSettleGas, collect.DefaultMaxFee), placeholder: "N", words: strconv.Itoa(collect.DefaultMaxFee),
-			needsChain: true, check: atLeast(&n.MaxSettleGas, 1),
-			help: "Highest fee of a micropayment to accept, its maximum gas times its gas price, in the smallest coin of the chain: the receiver pays it."},
 		{name: "coin-price", value: fixed(&n.CoinPrice, 0), placeholder: "N", words: "not known; fees are not compared",
 			needsChain: true, check: notNegative(&n.CoinPrice),
 			help: "What a coin of the chain (10^8 of its smallest coin) is worth in units of the asset. Micropayments that cost more gas than they pay are refused."},
-		{name: "channel-refresh", value: fixed(&n.ChannelRefresh, defaultChannelRefresh), placeholder: "DURATION", words: defaultChannelRefresh.String(),
-			needsChain: true, check: isPositive(&n.ChannelRefresh),
-			help: "Age at which a channel is read from the chain again before it sells."},
-		{name: "resume-settling", value: optional(&n.ResumeSettling),
-			needsChain: true,
-			help:       "Resume settling on the chain, which halts if what the chain shows after a submission is not what was expected."},
 	})
 }
 
@@ -228,7 +192,7 @@ func locationSettings(c *configuration) []setting {
 
 func storageSettings(c *configuration) []setting {
 	n := &c.node
-	cacheSize, stagingSize, blobCache := (*size)(&n.Storage.CacheSize), (*size)(&n.Storage.StagingSize), (*size)(&n.Storage.BlobCache)
+	cacheSize, stagingSize, memoryCache := (*size)(&n.Storage.CacheSize), (*size)(&n.Storage.StagingSize), (*size)(&c.memoryCache)
 	return stored.with([]setting{
 		{name: "bytes", value: optional(&n.Location.Bytes), placeholder: "DSN", words: "files in the data folder",
 			help: "Object store for the bytes, such as s3://BUCKET/PREFIX?endpoint=https://HOST."},
@@ -238,20 +202,12 @@ func storageSettings(c *configuration) []setting {
 			help: "Maximum size of the cache."},
 		{name: "staging-size", value: constant(stagingSize, "1GiB"), check: atLeast(stagingSize, storage.MinStagingSize),
 			help: "Maximum size of the request bodies being sent to an object store, which are staged in memory (up to 64 MiB) and in the data folder; at least 32MiB."},
-		{name: "blob-cache", value: constant(blobCache, "64MiB"),
-			help: "Maximum size of the cache, in memory, of blobs up to 16 KiB that are read often, and of the rows of larger ones. It is not used with PostgreSQL."},
-		{name: "object-cache", value: constant((*size)(&n.SmallObjects), "32MiB"),
-			help: "Maximum size of the cache, in memory, of objects up to 32 KiB that are read often. Responses that are being sent from it hold as much again, at most."},
+		{name: "memory-cache", value: constant(memoryCache, "96MiB"), check: atLeast(memoryCache, 1<<20),
+			help: "Maximum size of the caches, in memory, of what is read often: two thirds for the rows of blobs with contents up to 16 KiB, which are not used with PostgreSQL, and a third for objects up to 32 KiB."},
 		{name: "verify-ttl", value: constant(&n.VerifyTTL, "10m"), check: notNegative(&n.VerifyTTL),
 			help: "How long a block is served after its checksum was verified before it is verified again; 0 to verify each read. Fractions of a second are ignored."},
 		{name: "garbage-grace", value: computed(&n.GarbageGrace, c.garbageGrace), placeholder: "DURATION", words: "0s; 24h with PostgreSQL",
 			help: "How long to keep the bytes of deleted blobs; unless it is 0, a download is cut after this time minus one minute."},
-		{name: "purge-every", value: constant(&n.PurgeEvery, blob.DefaultPurgeEvery.String()), check: atLeast(&n.PurgeEvery, time.Second),
-			help: "Interval at which expired blobs, idle uploads and other records whose time is over are removed."},
-		{name: "sweep-every", value: constant(&n.SweepEvery, hours(blob.DefaultSweepEvery)), check: atLeast(&n.SweepEvery, time.Second),
-			help: "Interval at which all objects are listed, and those that nothing refers to are removed. The first time is at most 5 minutes after the start."},
-		{name: "allow-large-sweep", value: optional(&n.AllowLargeSweep),
-			help: "Allow the sweep for orphaned objects to delete more than its safety limit."},
 		{name: "scrub-period", value: constant(&n.ScrubPeriod, hours(integrity.DefaultScrubPeriod)), check: notNegative(&n.ScrubPeriod),
 			help: "Period in which everything stored is read and checked once, in the background; 0 to check only what is read."},
 		{name: "heal-from", value: optional(&n.Storage.HealFrom), placeholder: "DIR|DSN", words: "nowhere",
@@ -280,8 +236,6 @@ func faultSettings(c *configuration) []setting {
 	return faults.with([]setting{
 		{name: "fault", value: optional(&n.Faults), placeholder: "RULE", tag: `sep:"none"`, check: allPass(&n.Faults, httpapi.CheckFault),
 			help: "Make requests fail, such as 'PUT part 2%: drop-reply' or 'GET blob first 1: cut 64KiB'. It can be repeated. Faults: delay DURATION, status CODE, cut BYTES, drop-reply, slow BYTES, expired-session, full-disk."},
-		{name: "fault-seed", value: constant(&n.FaultSeed, "1"), placeholder: "N",
-			help: "Seed of the random choices of faults."},
 	})
 }
 
@@ -298,22 +252,18 @@ func limitSettings(c *configuration) []setting {
 	})
 }
 
-// callerLimitSettings returns a row for each of keys.LimitKinds, for keys and for addresses.
-// Callers without a key have no quotas.
-func callerLimitSettings(c *configuration) (rows []setting) {
+// callerLimitSettings returns the limits of keys and of addresses. Callers without a key have no
+// quotas.
+func callerLimitSettings(c *configuration) []setting {
 	n := &c.node
-	for _, k := range keys.LimitKinds {
-		rows = append(rows, setting{name: "key-" + k.Flag(), section: keyLimits, value: limitOf(&n.Profile, k, &n.KeyLimits, keyDefaults), placeholder: limitPlaceholder(k),
+	return []setting{
+		{name: "key-limits", section: keyLimits, value: newBoundLimits(&n.Profile, &c.keyLimits, keyDefaults), placeholder: "LIMIT=N", words: limitList(keyDefaults).words(),
 			refusal: "requires the hosted profile; a local instance has no keys to limit",
-			help:    limitHelp(k, "the keys of a group")})
+			help:    "Limits of the keys of a group, which sluice group set can change for a group: " + limitNames(func(keys.LimitKind) bool { return true }) + ". Each is a number, a size if it is one of bytes, or unlimited."},
+		{name: "address-limits", section: limits, value: newBoundLimits(&n.Profile, &c.addressLimits, addressDefaults), placeholder: "LIMIT=N", words: "unlimited; " + limitList(addressDefaults).words() + " if hosted",
+			check: noQuotas(&c.addressLimits),
+			help:  "Limits of the callers without a key that share an address: " + limitNames(isRate) + "."},
 	}
-	for _, k := range keys.LimitKinds {
-		if !k.Quota() {
-			rows = append(rows, setting{name: "address-" + k.Flag(), section: limits, value: limitOf(&n.Profile, k, &n.AddressLimits, addressDefaults), placeholder: limitPlaceholder(k),
-				help: limitHelp(k, "callers without a key that share an address")})
-		}
-	}
-	return rows
 }
 
 // A hosted service's limits. A local instance has none.
@@ -325,35 +275,6 @@ var (
 		RequestsPerSecond: 100, BytesInPerSecond: 32 << 20, BytesOutPerSecond: 32 << 20, ConcurrentRequests: 64,
 	}.Or(keys.NoLimits())
 )
-
-// limitOf returns where a limit goes, which is a size or a count.
-func limitOf(profile *node.Profile, k keys.LimitKind, limits *keys.Limits, hosted keys.Limits) target {
-	if k.Bytes {
-		return boundLimit((*size)(k.Of(limits)), profile, k, limits, hosted)
-	}
-	return boundLimit((*count)(k.Of(limits)), profile, k, limits, hosted)
-}
-
-func boundLimit[T size | count](to *T, profile *node.Profile, k keys.LimitKind, limits *keys.Limits, hosted keys.Limits) *bound[T] {
-	v := computed(to, func() T {
-		defaults := keys.NoLimits()
-		if *profile == node.Hosted {
-			defaults = hosted
-		}
-		inForce := limits.Resolve(defaults)
-		return T(*k.Of(&inForce))
-	})
-	v.byDefault.local, v.byDefault.hosted = unlimitedText, textOf(T(*k.Of(&hosted)))
-	return v
-}
-
-// startingLimit returns the default of --starting-limit: little of what is trusted in the end, but
-// enough for what the Go client buys at once.
-func (c *configuration) startingLimit() int64 {
-	const purchase = 100 // chunksets
-	n := &c.node
-	return max(1, min(n.UnsettledLimit, max(n.UnsettledLimit/100, ledger.Cost(purchase, max(1, n.ChunksetPrice)))))
-}
 
 // garbageGrace returns the default of --garbage-grace.
 func (c *configuration) garbageGrace() time.Duration {

@@ -74,7 +74,7 @@ func TestWordsAgreeWithDefaults(t *testing.T) {
 	asWritten := map[string]string{"": "required", "true": "on", "false": "off"}
 	for _, s := range settingTable(&configuration{}) {
 		d := s.value.defaults()
-		if s.words == "" || d.local == "" && d.hosted == "" {
+		if _, derived := s.value.(boundLimits); derived || s.words == "" || d.local == "" && d.hosted == "" {
 			continue
 		}
 		local, hosted, _ := strings.Cut(strings.ReplaceAll(s.words, ", ", "; "), "; ")

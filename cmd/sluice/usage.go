@@ -145,6 +145,9 @@ func unknownFlag(_ *kong.Context, command *kong.Node, found []string) string {
 			names = append(names, "--"+flag.Name)
 		}
 	}
+	if held := removedSettings[strings.TrimPrefix(found[1], "--")]; held != "" && slices.Contains(names, "--config") {
+		return found[1] + " was removed: " + held
+	}
 	of := "sluice"
 	if command.Parent != nil {
 		of = pathOf(command)
@@ -179,7 +182,7 @@ var flagSynonyms = map[string]string{"-R": "--recursive", "-a": "--recursive", "
 var unneeded = map[string]string{
 	"mkdir": "folders come and go with the names of blobs", "rmdir": "folders come and go with the names of blobs",
 	"mb": "an account exists while it has blobs", "touch": "sluice put /dev/null ACCOUNT/NAME stores an empty blob",
-	"clone": cloning, "migrate": cloning,
+	"reset": "stop the server and remove its data folder", "clone": cloning, "migrate": cloning,
 }
 
 // cloning names the commands that copy an instance.
@@ -192,7 +195,7 @@ var synonyms = map[string]string{
 	"head": "stat", "show": "stat", "dir": "ls", "lsf": "ls -r", "lsl": "ls -l", "size": "du", "type": "cat", "print": "cat",
 	"store": "put", "fetch": "get", "read": "get", "rcat": "put", "presign": "share", "link": "share", "publiclink": "share", "url": "share",
 	"start": "serve", "server": "serve", "run": "serve", "alias": "context", "ping": "health", "ready": "health",
-	"login": "context add", "logout": "context rm", "configure": "context add", "rb": "rm -r", "search": "find", "keys": "key", "benchmark": "bench", "fsck": "check", "verify": "check",
+	"login": "context add", "logout": "context rm", "configure": "context add", "rb": "rm -r", "search": "find", "keys": "key", "benchmark": "bench", "fsck": "check", "verify": "check", "audit": "check --books", "damaged": "check --recorded", "tree": "ls -r",
 }
 
 func unexpectedArgument(_ *kong.Context, command *kong.Node, found []string) string {
@@ -302,7 +305,7 @@ func unknownVariables(app *kong.Application, environment []string) (warnings []s
 	for _, pair := range environment {
 		name, _, _ := strings.Cut(pair, "=")
 		rest, ours := strings.CutPrefix(name, prefix)
-		if !ours || slices.Contains(known, rest) || foreignVariables.MatchString(name) {
+		if !ours || slices.Contains(known, rest) || len(removedVariables([]string{pair})) > 0 || foreignVariables.MatchString(name) {
 			continue
 		}
 		warning := fmt.Sprintf("the environment variable %s is unknown and has no effect", name)

@@ -74,7 +74,7 @@ function damageOf(d) {
   const amount = `${count(d.contents)} ${d.contents === 1 ? "blob" : "blobs"}, in ${count(d.extents)} ${d.extents === 1 ? "extent" : "extents"} with ${bytes(d.bytes)}`;
   return [h("section", { class: "card warn", role: "alert", "aria-labelledby": "damaged" }, h("h2", { id: "damaged" }, "Damaged blobs"),
     h("p", null, `Stored bytes are damaged or missing: ${amount}, the first since ${new Date(d.since).toLocaleString()}. Reads that need them fail, and all other reads work.`),
-    h("p", null, "The command ", h("code", null, "sluice damaged"), " on the server names them."))];
+    h("p", null, "The command ", h("code", null, "sluice check --recorded"), " on the server names them."))];
 }
 
 function tilesOf(f) {

@@ -39,7 +39,7 @@ func TestChainSecretsStayIn(t *testing.T) {
 		"an unreadable file": {"--receiver-key-file", t.TempDir()},
 		"a wrong key":        {"--receiver-key-file", e2e.SecretFile(t, "ed25519-priv-0x"+c.Key+"00")},
 		"a wrong API key":    {"--chain-api-key-file", e2e.SecretFile(t, c.APIKey+"\n"+c.APIKey)},
-		"another chain":      {"--chain-id", "5"},
+		"another chain":      {"--chain", "id=5"},
 	} {
 		r := e2e.SluiceRuns(t, slices.Concat([]string{"serve", "--addr", "127.0.0.1:0", "--data", t.TempDir()}, c.With(flags...).Flags)...)
 		if r.Code == 0 {
@@ -50,7 +50,7 @@ func TestChainSecretsStayIn(t *testing.T) {
 
 	c.Fail(fullnode.Fault{On: fullnode.Head, Times: 1, Answer: fullnode.WrongStatus, Status: http.StatusUnauthorized})
 	spans := e2e.NewTraceCollector(t)
-	o := c.With(slices.Concat(settleNow, []string{"--admin-addr", "127.0.0.1:0", "--log-level", "debug"})...)
+	o := settleNow(c, "--admin-addr", "127.0.0.1:0", "--log-level", "debug")
 	o.Wrapper = spans.Environment("OTEL_BSP_MAX_QUEUE_SIZE=100000")
 	s := e2e.Start(t, o)
 	w.Ask(s, "", "GET", "/v1/info", "")
@@ -83,7 +83,7 @@ func TestChainSecretsStayIn(t *testing.T) {
 		t.Error("there are no traces")
 	}
 	w.Seen = append(w.Seen, e2e.Sighting{Where: "the traces", Text: spans.Text()})
-	audit := e2e.SluiceRuns(t, "audit", "--data", s.Data)
+	audit := e2e.SluiceRuns(t, "check", "--books", "--data", s.Data)
 	w.Seen = append(w.Seen, e2e.Sighting{Where: "audit", Text: audit.Stdout + audit.Stderr})
 	for _, operation := range []fullnode.Operation{fullnode.Head, fullnode.Gas, fullnode.View, fullnode.Submit, fullnode.Lookup} {
 		for _, r := range c.Requests(operation) {

@@ -18,7 +18,7 @@ import (
 func TestChannelsOfTheChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With("--settle-at", "1000", "--unsettled-limit", "1000", "--starting-limit", "1000", "--max-settle-gas", "20000000", "--channel-refresh", "1s"))
+	s := e2e.Start(t, chain.With("--unsettled-limit", "1000").Tuned(e2e.Tuning{"SettleAt": 1000, "StartingLimit": 1000, "MaxFee": 20_000_000, "ChannelRefresh": time.Second}))
 	if r := s.Must(200, "GET", "/v1/info", nil); !strings.Contains(string(r.Body), `"settlement":"chain"`) {
 		t.Errorf("/v1/info: %v", r)
 	}

@@ -19,7 +19,7 @@ import (
 func TestPayCommandOnAChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With("--starting-limit", "10", "--unsettled-limit", "1000"))
+	s := e2e.Start(t, chain.With("--unsettled-limit", "1000").Tuned(e2e.Tuning{"StartingLimit": 10}))
 	p := s.Payer(1)
 	on := chain.Fund(p, 7, 500)
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestPayCommandOnAChain(t *testing.T) {
 func TestGoClientOnAChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With("--chunkset-price", "3", "--starting-limit", "9", "--unsettled-limit", "1000"))
+	s := e2e.Start(t, chain.With("--chunkset-price", "3", "--unsettled-limit", "1000").Tuned(e2e.Tuning{"StartingLimit": 9}))
 	chain.Fund(s.Payer(1), 7, 500)
 	c, _, file := e2e.NewGoClient(t, s.URL, "")
 	p, err := e2e.GoPayer(t.Context(), c, file, func(o *goclient.PayerOptions) { o.Deposit, o.PaymentChannelID = 0, 7 })

@@ -29,7 +29,7 @@ func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
 	chain.SetCosts(500, 900)
-	s := e2e.Start(t, chain.With(settleNow...))
+	s := e2e.Start(t, settleNow(chain))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	chain.SetAccountSequence(c.Payer.Signer.Address().String(), 5)
 
@@ -78,7 +78,7 @@ func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 func TestSalesWithoutSimulations(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--starting-limit", "30"))
+	s := e2e.Start(t, chain.With("--unsettled-limit", "1000").Tuned(e2e.Tuning{"StartingLimit": 30}))
 	s.Logged("what a coin of the chain is worth is not known, so fees are not compared with what they collect: set --coin-price")
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	for _, op := range []fullnode.Operation{fullnode.Simulate, fullnode.Submit} {
@@ -101,7 +101,7 @@ func TestGasGriefing(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
 	// A unit is 100 times the chain's smallest coin.
-	s := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--coin-price", "1000000", "--max-settle-gas", "1000000000000"))
+	s := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--coin-price", "1000000").Tuned(e2e.Tuning{"MaxFee": 1_000_000_000_000}))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	var terms struct {
 		Payment struct{ StartingLimit, MinGas, MinGasPrice, MaxGasPrice, MaxFee string }
@@ -153,7 +153,7 @@ func TestChainAheadOfTheClock(t *testing.T) {
 func TestFullnodeADayAhead(t *testing.T) {
 	t.Parallel()
 	chain, honest := e2e.StartChain(t), fullnode.Start(t, fullnode.Options{})
-	s := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--channel-refresh", "1s"))
+	s := e2e.Start(t, chain.With("--unsettled-limit", "1000").Tuned(e2e.Tuning{"ChannelRefresh": time.Second}))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	honest.Open(onChain(chain, t, 7))
 	c.Buy(10)
@@ -181,7 +181,7 @@ func TestFullnodeADayAhead(t *testing.T) {
 func TestChannelIsExtended(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(settleNow...))
+	s := e2e.Start(t, settleNow(chain))
 	p := s.Payer(1)
 	on := chain.Fund(p, 7, 1000)
 	chain.Extend(on, time.Now().Add(14*time.Second))
@@ -204,8 +204,8 @@ func TestChannelIsExtended(t *testing.T) {
 func TestTwoInstancesOfOneReceiver(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	first := e2e.Start(t, chain.With(settleNow...))
-	second := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--channel-refresh", "1s", "--admin-addr", "127.0.0.1:0"))
+	first := e2e.Start(t, settleNow(chain))
+	second := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--admin-addr", "127.0.0.1:0").Tuned(e2e.Tuning{"ChannelRefresh": time.Second}))
 	c := chain.OpenOn(first, first.Payer(1), 7, 1000)
 	other := second.Opened(c.Payer, second.Must(201, "POST", e2e.Channels, e2e.AsJSON(t, map[string]any{
 		"userIdentity": c.Payer.Signer.Address().String(), "paymentChannelId": "7",

@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,13 +9,13 @@ import (
 )
 
 // TestHaltedSettlingIsResumed lets the chain's contract keep other rules than the server assumes.
-// The server sells and collects nothing, even after a restart, until the test starts it with
-// --resume-settling.
-// Invariant 166.
+// The server sells and collects nothing, even after a restart, until sluice resume settling, and
+// then without one.
+// Invariants 125, 166.
 func TestHaltedSettlingIsResumed(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(slices.Concat(settleNow, []string{"--admin-addr", "127.0.0.1:0"})...))
+	s := e2e.Start(t, settleNow(chain, "--admin-addr", "127.0.0.1:0"))
 	c, other := chain.OpenOn(s, s.Payer(1), 7, 1000), chain.OpenOn(s, s.Payer(2), 8, 1000)
 	const reason = "the withdrawal of 10 units has not reduced the balance"
 	halted := func(want string) {
@@ -37,7 +36,7 @@ func TestHaltedSettlingIsResumed(t *testing.T) {
 	c.Buy(10)
 	halted("1")
 	refused()
-	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); r.Code != 0 || !strings.Contains(r.Stdout, "Settling has halted") || !strings.Contains(r.Stdout, reason) {
+	if r := e2e.SluiceRuns(t, "check", "--books", "--data", s.Data); r.Code != 0 || !strings.Contains(r.Stdout, "Settling has halted") || !strings.Contains(r.Stdout, reason) {
 		t.Errorf("audit: %+v", r)
 	}
 
@@ -46,19 +45,18 @@ func TestHaltedSettlingIsResumed(t *testing.T) {
 	s.Restart()
 	halted("1")
 	refused()
-	s.Logged("until a node starts with --resume-settling")
+	s.Logged("until sluice resume settling")
 
-	s.Stop()
-	s.Options.Flags = append(s.Options.Flags, "--resume-settling")
-	for range 2 { // the second start has nothing to resume
-		s.Restart()
+	for _, says := range []string{"Settling is resumed.\n", "Settling has not halted.\n"} {
+		if r := e2e.SluiceRuns(t, "resume", "settling", "--yes", "--data", s.Data); r.Code != 0 || !strings.HasSuffix(r.Stdout, says) {
+			t.Errorf("resume: %+v, want %q", r, says)
+		}
 		halted("0")
 		other.Buy(5)
 		other.Settled()
-		s.Stop()
 	}
 	chain.Collected(t, other.Number, 5, 5)
-	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); strings.Contains(r.Stdout, "halted") {
+	if r := e2e.SluiceRuns(t, "check", "--books", "--data", s.Data); strings.Contains(r.Stdout, "halted") {
 		t.Errorf("audit: %+v", r)
 	}
 }

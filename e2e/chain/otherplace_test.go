@@ -15,7 +15,7 @@ import (
 func TestChainIsNotLeftWhilePaymentsWait(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	o := chain.With(settleNow...)
+	o := settleNow(chain)
 	o.Dirty = true
 	s := e2e.Start(t, o)
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)

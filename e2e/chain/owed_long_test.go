@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	owedStart   = 40   // --starting-limit
+	owedStart   = 40   // the starting limit
 	owedLimit   = 1000 // --unsettled-limit
 	owedDeposit = 1 << 40
 )
@@ -52,7 +52,7 @@ func TestBooksAreEqualAfterKillsLong(t *testing.T) {
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	chain := e2e.StartChain(t)
-	o := chain.With("--starting-limit", strconv.Itoa(owedStart), "--unsettled-limit", strconv.Itoa(owedLimit), "--settle-at", "20", "--channel-refresh", "2s")
+	o := chain.With("--unsettled-limit", strconv.Itoa(owedLimit)).Tuned(e2e.Tuning{"StartingLimit": owedStart, "SettleAt": 20, "ChannelRefresh": 2 * time.Second})
 	o.Dirty = true
 	s := e2e.Start(t, o)
 	debtors := newDebtors(chain, s, seed)
@@ -81,7 +81,7 @@ func TestBooksAreEqualAfterKillsLong(t *testing.T) {
 	}
 	compareBooks(t, s, chain, debtors)
 	s.Stop()
-	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); r.Code != 0 {
+	if r := e2e.SluiceRuns(t, "check", "--books", "--data", s.Data); r.Code != 0 {
 		t.Errorf("audit: %s%s", r.Stdout, r.Stderr)
 	}
 	t.Logf("%d kills, %d purchases", kills, acknowledged.Load())

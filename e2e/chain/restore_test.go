@@ -140,7 +140,7 @@ func TestPayersGoOnAfterARestore(t *testing.T) {
 	t.Parallel()
 	const before, lost, after = 3, 6, 4
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(append(settleNow, "--chunkset-price", "3", "--starting-limit", "12")...))
+	s := e2e.Start(t, settleNow(chain, "--chunkset-price", "3").Tuned(e2e.Tuning{"SettleAt": 1, "StartingLimit": 12}))
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "paid"), []byte(restoredBlob))
 	var requests atomic.Int64
 	front := httptest.NewServer(&httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {

@@ -24,7 +24,7 @@ import (
 func TestRecoverWithTheChain(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(settleNow...))
+	s := e2e.Start(t, settleNow(chain))
 	s.Options.Dirty = true // it logs the setback as an error
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	s.Stop()
@@ -59,7 +59,7 @@ func TestRecoverBesideManyChannels(t *testing.T) {
 	t.Parallel()
 	const count, bound = 15_000, 4 << 20
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(settleNow...))
+	s := e2e.Start(t, settleNow(chain))
 	s.Options.Dirty = true // it logs the setback as an error
 	many, other, broken := chain.OpenOn(s, s.Payer(1), 7, 1000), chain.OpenOn(s, s.Payer(2), 8, 1000), chain.OpenOn(s, s.Payer(3), 9, 1000)
 	for n := range uint64(count) {

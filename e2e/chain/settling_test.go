@@ -11,8 +11,11 @@ import (
 	"sluice/micropay"
 )
 
-// settleNow makes every accepted payment due at once.
-var settleNow = []string{"--settle-at", "1", "--unsettled-limit", "1000"}
+// settleNow returns options of a server on the chain for which every accepted payment is due at
+// once.
+func settleNow(c *e2e.TestChain, flags ...string) e2e.Options {
+	return c.With(append([]string{"--unsettled-limit", "1000"}, flags...)...).Tuned(e2e.Tuning{"SettleAt": 1})
+}
 
 // livesFor returns the change to a payment that expires after some time.
 func livesFor(life time.Duration) func(*micropay.Payment) {
@@ -37,7 +40,7 @@ func onChain(c *e2e.TestChain, t testing.TB, number uint64) fullnode.Channel {
 func TestSettlingSurvivesKills(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(settleNow...))
+	s := e2e.Start(t, settleNow(chain))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	s.Options.Dirty = true
 	var paid []uint64
@@ -69,7 +72,7 @@ func TestSettlingSurvivesKills(t *testing.T) {
 func TestSettlingIsTakenOver(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	nodes := e2e.NewCluster(t, e2e.Options{Dirty: true, Flags: chain.With(settleNow...).Flags})
+	nodes := e2e.NewCluster(t, e2e.Options{Dirty: true, Flags: settleNow(chain).Flags}.Tuned(settleNow(chain).Tuning))
 	nodes.Start(1) // the only node, so it becomes the leader
 	leader := nodes.Nodes[0]
 	lost := chain.OpenOn(leader, leader.Payer(1), 7, 1000)
@@ -108,7 +111,7 @@ func TestSettlingIsTakenOver(t *testing.T) {
 func TestSettlingOutlastsFaults(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(settleNow...))
+	s := e2e.Start(t, settleNow(chain))
 	var open []*e2e.Channel
 	for i := range byte(4) {
 		open = append(open, chain.OpenOn(s, s.Payer(i+1), uint64(i)+7, 1000))
@@ -141,7 +144,7 @@ func TestSettlingOutlastsFaults(t *testing.T) {
 func TestExpiredSettlementIsCovered(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(settleNow...))
+	s := e2e.Start(t, settleNow(chain))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	chain.Hold()
 	s.Must(201, "POST", "/v1/sessions", e2e.PurchaseBody(t, c.Next(10, livesFor(13*time.Second)), ""))
@@ -171,7 +174,7 @@ func TestExpiredSettlementIsCovered(t *testing.T) {
 func TestAbortStopsTheChannel(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(append(settleNow, "--channel-refresh", "1s")...))
+	s := e2e.Start(t, settleNow(chain).Tuned(e2e.Tuning{"SettleAt": 1, "ChannelRefresh": time.Second}))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	other := chain.OpenOn(s, s.Payer(2), 8, 1000)
 	const reason = "Move abort in 0x1::fungible_asset: EFROZEN"
@@ -183,7 +186,7 @@ func TestAbortStopsTheChannel(t *testing.T) {
 	if !strings.Contains(string(r.Body), "EFROZEN") {
 		t.Errorf("a payment over the channel: %v", r)
 	}
-	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); !strings.Contains(r.Stdout, reason) {
+	if r := e2e.SluiceRuns(t, "check", "--books", "--data", s.Data); !strings.Contains(r.Stdout, reason) {
 		t.Errorf("audit: %s%s", r.Stdout, r.Stderr)
 	}
 	other.Buy(10)
@@ -212,7 +215,7 @@ func TestAbortStopsTheChannel(t *testing.T) {
 func TestPaymentThatWaitsForTheChainIsOverdue(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With(append(settleNow, "--admin-addr", "127.0.0.1:0")...))
+	s := e2e.Start(t, settleNow(chain, "--admin-addr", "127.0.0.1:0"))
 	overdue := func(want string) {
 		t.Helper()
 		line := regexp.MustCompile(`(?m)^sluice_settlements_overdue_seconds (` + want + `)$`)

@@ -85,7 +85,7 @@ func TestCommandsNameWhatIsMissing(t *testing.T) {
 	for want, args := range map[string][]string{
 		"there is no folder " + none:                                 {"restore", none, "--to", none},
 		"there is no data in the folder " + none:                     {"check", "--data", none},
-		none + ": name another with --data DIR":                      {"audit", "--data", none},
+		none + ": name another with --data DIR":                      {"check", "--books", "--data", none},
 		"there is no data in the folder " + none + ", which has":     {"recover", "--data", none},
 		"there is no data in the folder " + none + ", which has no ": {"backup", filepath.Join(dir, "new"), "--data", none},
 	} {

@@ -80,7 +80,7 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{"session show none", 3, "(404 session_not_found"},
 		{"channel show none", 3, "(404 channel_not_found"},
 		{"key list --data NONE", 3, "there is no data in the folder NONE: name another with --data"},
-		{"audit --data NONE", 3, "there is no data in the folder NONE: name another with --data"},
+		{"check --books --data NONE", 3, "there is no data in the folder NONE: name another with --data"},
 		{"check --data NONE", 3, "it is not the data folder of an instance\n"},
 		{"damaged --data NONE", 3, "there is no data in the folder NONE"},
 		{"recover --data NONE", 3, "it is not the data folder of an instance\n"},

@@ -364,7 +364,7 @@ func TestConsoleShowsDamage(t *testing.T) {
 	testenv.OK(t, os.Remove(objects[0]))
 	s.Must(500, "GET", e2e.BlobTarget("0x1", "lost"), nil)
 	p.untilText(".warn", "1 blob, in 1 extent")
-	p.untilText(".warn", "sluice damaged")
+	p.untilText(".warn", "sluice check --recorded")
 }
 
 // TestConsoleHosted enters a key on a hosted service below a path, stores and shows a blob that

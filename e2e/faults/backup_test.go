@@ -27,8 +27,8 @@ func TestBackupUnderLoad(t *testing.T) {
 func backupUnderLoad(t *testing.T, kills []kill) {
 	t.Helper()
 	seed := e2e.Seed(t)
-	// Without holds, the server would free replaced contents within a second.
-	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--garbage-grace", "0s", "--purge-every", "1s"}})
+	// Without holds, the server would free what was replaced within a second.
+	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--garbage-grace", "0s"}}.Tuned(e2e.Tuning{"PurgeEvery": time.Second}))
 	// Copying these is most of the work, so their number shows how much is done.
 	const kept, size = 300, 40 << 10
 	s.AtOnce(kept, func(i int) (e2e.Response, error) {

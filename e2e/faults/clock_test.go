@@ -17,7 +17,7 @@ import (
 // Invariant 103.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
-	moved := testenv.Must(testenv.BuildSluice(t.TempDir(), "movedclock"))(t)
+	moved := testenv.Must(testenv.BuildSluice(t.TempDir(), "movedclock", "tuned"))(t)
 	file := filepath.Join(t.TempDir(), "ahead")
 	set := func(ahead time.Duration) {
 		t.Helper()
@@ -28,7 +28,7 @@ func TestClockIsSet(t *testing.T) {
 	set(0)
 	s := e2e.Start(t, e2e.Options{
 		Binary: moved, Dirty: true, Wrapper: []string{"env", "SLUICE_TEST_CLOCK=" + file},
-		Flags: append([]string{"--garbage-grace", "24h", "--s3-addr", "off"}, observed...),
+		Flags: append([]string{"--garbage-grace", "24h", "--s3-addr", "off"}, observed...), Tuning: purging,
 	})
 	survivesTheClock(t, []*e2e.Server{s}, set)
 }
@@ -43,15 +43,19 @@ func TestClockOfTheDatabaseIsSet(t *testing.T) {
 	objects := testenv.S3(t, testenv.S3Options{})
 	for range 2 {
 		o := e2e.OnObjects(objects)
-		o.Addr, o.Dirty = testenv.ReserveAddress(t), true
+		o.Addr, o.Dirty, o.Tuning = testenv.ReserveAddress(t), true, purging
 		o.Flags = append(append(o.Flags, "--meta", dsn), observed...)
 		nodes = append(nodes, e2e.Start(t, o))
 	}
 	survivesTheClock(t, nodes, set)
 }
 
-// observed are the flags with which survivesTheClock sees a node's tasks run.
-var observed = []string{"--purge-every", "1s", "--admin-addr", "127.0.0.1:0"}
+// observed and purging are the flags and the tuning with which survivesTheClock sees what a node's
+// tasks do.
+var (
+	observed = []string{"--admin-addr", "127.0.0.1:0"}
+	purging  = e2e.Tuning{"PurgeEvery": time.Second}
+)
 
 // survivesTheClock kills all nodes, sets their clock 25 hours ahead, and starts them. While the
 // time is in doubt, nothing must be deleted that was not due before, and a request that is repeated

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/e2e"
 	"sluice/internal/testenv"
@@ -50,7 +51,8 @@ func TestLostObjectsAreNamedByTheListing(t *testing.T) {
 	objects := testenv.S3(t, testenv.S3Options{})
 	o := e2e.OnObjects(objects)
 	o.Dirty, o.Damaged = true, true
-	o.Flags = append(o.Flags, "--sweep-every", "2s", "--admin-addr", "127.0.0.1:0")
+	o.Tuning = e2e.Tuning{"SweepEvery": 2 * time.Second}
+	o.Flags = append(o.Flags, "--admin-addr", "127.0.0.1:0")
 	s := e2e.Start(t, o)
 	files := map[string]string{} // by target
 	body := e2e.Content(1, 100_000)

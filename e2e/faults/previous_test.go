@@ -93,7 +93,7 @@ func TestDataFolderOfThePreviousVersion(t *testing.T) {
 	if state := e2e.KeyState(t, data, p.Key); state != "active" {
 		t.Errorf("the key is %s", state)
 	}
-	if r := e2e.SluiceRuns(t, "audit", "--data", data); r.Code != 0 {
+	if r := e2e.SluiceRuns(t, "check", "--books", "--data", data); r.Code != 0 {
 		t.Errorf("audit: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

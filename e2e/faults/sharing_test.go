@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"sluice/e2e"
 )
@@ -24,14 +25,14 @@ func sharedContents(t *testing.T, count int64, goOn func(kills int) bool) {
 	t.Helper()
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 1<<32))
-	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--garbage-grace", "0s", "--purge-every", "1s"}})
+	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--garbage-grace", "0s"}}.Tuned(e2e.Tuning{"PurgeEvery": time.Second}))
 	sharers := e2e.NewSharers(t, seed, []*e2e.Server{s})
 	for kills := 0; goOn(kills); kills++ {
 		sharers.RunAndKill(random, count, s, s.Restart)
 	}
 	sharers.Delete()
 	sharers.NoObjectIsLeft(filepath.Join(s.Data, "bytes"))
-	if r := e2e.SluiceRuns(t, "audit", "--data", s.Data); r.Code != 0 {
+	if r := e2e.SluiceRuns(t, "check", "--books", "--data", s.Data); r.Code != 0 {
 		t.Errorf("audit: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -128,7 +129,7 @@ const scrubbedBlobs = 60
 // scrubs. It saves where it was, which leaveScrub returns.
 func leaveScrub(t *testing.T, random *rand.Rand) (k *keptBlobs, damaged []string, round, checked int64) {
 	t.Helper()
-	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--sweep-every", "3s", "--admin-addr", "127.0.0.1:0"}})
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--admin-addr", "127.0.0.1:0"}}.Tuned(e2e.Tuning{"SweepEvery": 3 * time.Second}))
 	c.Start(1)
 	k = keep(t, c, scrubbedBlobs)
 	damaged = k.damage(random, 12)
@@ -235,7 +236,7 @@ func TestHealsSurviveKills(t *testing.T) {
 func healsSurviveKills(t *testing.T, more func(rounds int) bool) {
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 1<<32))
-	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--scrub-period", "20s", "--sweep-every", "2s"}})
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--scrub-period", "20s"}}.Tuned(e2e.Tuning{"SweepEvery": 2 * time.Second}))
 	c.Options.Flags = append(c.Options.Flags, "--heal-from", fmt.Sprintf("s3://%s/backups?endpoint=http://%s&path-style=on", c.Objects.Bucket, c.Objects.Addr))
 	c.Start(2)
 	k := keep(t, c, 30)

@@ -20,7 +20,7 @@ const (
 func TestClientsBehindNginx(t *testing.T) {
 	testenv.Require(t, testenv.Nginx)
 	t.Parallel()
-	s := e2e.StartHosted(t, "public", "--trusted-proxies", "127.0.0.1/32", "--address-concurrent-requests", "1")
+	s := e2e.StartHosted(t, "public", "--trusted-proxies", "127.0.0.1/32", "--address-limits", "concurrent-requests=1")
 	target := e2e.BlobTarget("bob", "name")
 	s.AsAdmin().Must(204, "PUT", target, e2e.Content(1, heldSize))
 	through := s.BehindNginx()
@@ -46,7 +46,7 @@ func TestClientsBehindNginx(t *testing.T) {
 func TestForwardedForOfUntrustedPeers(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--trusted-proxies", "127.0.0.9,10.0.0.0/8"}} {
-		s := e2e.StartHosted(t, "public", append(flags, "--address-concurrent-requests", "1")...)
+		s := e2e.StartHosted(t, "public", append(flags, "--address-limits", "concurrent-requests=1")...)
 		target := e2e.BlobTarget("bob", "name")
 		s.AsAdmin().Must(204, "PUT", target, e2e.Content(1, heldSize))
 		hold(s, clientOne, target, "X-Forwarded-For: 192.0.2.1\r\n")

@@ -84,9 +84,8 @@ func TestConcurrentRequests(t *testing.T) {
 // TestRatesAreReported checks that /v1/info and the response headers announce the limits in force.
 func TestRatesAreReported(t *testing.T) {
 	t.Parallel()
-	s := e2e.StartHosted(t, "public", "--key-requests-per-second", "unlimited", "--key-bytes-in-per-second", "3MiB", "--key-bytes-out-per-second", "4MB",
-		"--key-concurrent-requests", "7", "--key-stored-bytes", "1GiB", "--key-open-uploads", "9", "--key-stored-objects", "1000", "--key-channels", "5",
-		"--address-requests-per-second", "11", "--address-bytes-in-per-second", "unlimited", "--address-concurrent-requests", "13")
+	s := e2e.StartHosted(t, "public", "--key-limits", "requests-per-second=unlimited,bytes-in-per-second=3MiB,bytes-out-per-second=4MB,concurrent-requests=7,stored-bytes=1GiB,open-uploads=9,stored-objects=1000,channels=5",
+		"--address-limits", "requests-per-second=11,bytes-in-per-second=unlimited,concurrent-requests=13")
 	var facts struct {
 		Rates struct{ Key, Address map[string]int64 }
 	}

@@ -73,7 +73,7 @@ func commandsOnMetadata(location ...string) [][]string {
 	for _, one := range [][]string{
 		{"key", "list"}, {"key", "show", "id"}, {"key", "update", "id", "--label", "x"}, {"key", "revoke", "id"},
 		{"key", "create", "--scopes", "read", "--all-accounts"}, {"group", "show", "g"}, {"group", "set", "g", "--stored-bytes", "1G"},
-		{"audit"},
+		{"check", "--books"},
 	} {
 		list = append(list, append(one, location...))
 	}
@@ -98,7 +98,6 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 	data := olderFolder(t)
 	before := filesOf(t, data)
 	for _, command := range append(commandsOnMetadata("--data", data),
-		[]string{"reset", "--yes", "--data", data},
 		[]string{"backup", filepath.Join(t.TempDir(), "place"), "--data", data},
 	) {
 		refusesOlder(t, command)

@@ -131,7 +131,7 @@ func TestRecoveryWithVersions(t *testing.T) {
 	t.Parallel()
 	database := testenv.StartPostgres(t)
 	c := e2e.ClusterOver(t, database, database.DSN(), testenv.S3(t, testenv.S3Options{Versions: true}),
-		e2e.Options{Dirty: true, Flags: []string{"--purge-every", "1s"}})
+		e2e.Options{Dirty: true}.Tuned(e2e.Tuning{"PurgeEvery": time.Second}))
 	awsDoes(t, c, "put-bucket-versioning", [][2]string{{"BUCKET", c.Objects.Bucket}})
 	archive, err := database.Archive()
 	testenv.OK(t, err)

@@ -17,7 +17,7 @@ func TestNodesWithDifferentSettings(t *testing.T) {
 	c := e2e.NewCluster(t, e2e.Options{})
 	c.Start(1)
 	for _, differs := range [][2]string{
-		{"--garbage-grace", "30m0s"}, {"--receiver", "0x7a"}, {"--asset", "0x7b"}, {"--micropayment-module", "0x7c"}, {"--chain-id", "5"}, {"--reads", "paid"},
+		{"--garbage-grace", "30m0s"}, {"--receiver", "0x7a"}, {"--chain", "id=5"}, {"--chain", "asset=0x7b"}, {"--reads", "paid"},
 	} {
 		flags := append(c.Places(c.Database), differs[0], differs[1])
 		if said := c.Refused(flags); !strings.Contains(said, differs[0]+" is ") || !strings.Contains(said, " at a node that runs") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,7 +19,7 @@ func TestNodesShareContents(t *testing.T) {
 	t.Parallel()
 	seed := e2e.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 1<<32))
-	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Flags: []string{"--purge-every", "1s"}})
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true}.Tuned(e2e.Tuning{"PurgeEvery": time.Second}))
 	c.Start(3)
 	sharers := e2e.NewSharers(t, seed, c.Nodes)
 	for _, node := range c.Nodes {
@@ -28,7 +29,7 @@ func TestNodesShareContents(t *testing.T) {
 	sharers.Delete()
 	endGrace(t, c.Database.DSN())
 	sharers.NoObjectIsLeft(c.Objects.Folder())
-	if r := e2e.SluiceRuns(t, "audit", "--meta", c.Database.DSN()); r.Code != 0 {
+	if r := e2e.SluiceRuns(t, "check", "--books", "--meta", c.Database.DSN()); r.Code != 0 {
 		t.Errorf("audit: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

@@ -75,7 +75,7 @@ func TestSecretsStayIn(t *testing.T) {
 			o := e2e.Options{Wrapper: spans.Environment("OTEL_BSP_MAX_QUEUE_SIZE=100000"), Flags: []string{"--reads", "paid", "--admin-addr", "127.0.0.1:0"}}
 			if profile == "hosted" {
 				o.Flags = append(e2e.HostedChoices("paid"), "--admin-addr", "127.0.0.1:0", "--drain-wait", "0s",
-					"--trusted-proxies", "127.0.0.1", "--address-requests-per-second", "unlimited", "--log-format", "json")
+					"--trusted-proxies", "127.0.0.1", "--address-limits", "requests-per-second=unlimited", "--log-format", "json")
 			}
 			s := e2e.Start(t, o)
 			w := e2e.NewWatch(t)

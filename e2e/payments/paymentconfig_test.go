@@ -19,12 +19,11 @@ func long(digits string) string { return "0x" + strings.Repeat(digits, 32) }
 func TestPaymentConfiguration(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	testenv.OK(t, os.WriteFile(file, []byte("receiver: '"+long("a1")+"'\nchain-id: 99\nsession-ttl: 2h\nchunkset-price: 5\n"), 0o600))
+	testenv.OK(t, os.WriteFile(file, []byte("receiver: '"+long("a1")+"'\nchain: {id: 99, asset: "+long("b2")+", module: '0x"+strings.ToUpper(strings.Repeat("c3", 32))+"'}\nchunkset-price: 5\n"), 0o600))
 	s := e2e.Start(t, e2e.Options{
-		Flags: []string{"--config", file, "--reads", "paid", "--asset", long("b2"), "--chunkset-price", "12"},
-		Wrapper: []string{"env", "SLUICE_MICROPAYMENT_MODULE=0x" + strings.ToUpper(strings.Repeat("c3", 32)), "SLUICE_UNSETTLED_LIMIT=3456",
-			"SLUICE_CHANNEL_TTL=3h", "SLUICE_CHUNKSET_PRICE=7"},
-	})
+		Flags:   []string{"--config", file, "--reads", "paid", "--chunkset-price", "12"},
+		Wrapper: []string{"env", "SLUICE_UNSETTLED_LIMIT=3456", "SLUICE_CHUNKSET_PRICE=7"},
+	}.Tuned(e2e.Tuning{"SessionTTL": 2 * time.Hour, "ChannelTTL": 3 * time.Hour}))
 	want := e2e.Published{Receiver: long("a1"), Asset: long("b2"), Module: long("c3"), ChainID: 99, ChunksetPrice: "12", UnsettledLimit: "3456"}
 	if got, reads := s.Info(); got != want || reads != "paid" {
 		t.Errorf("%+v, reads %s, want %+v and paid", got, reads, want)
@@ -78,7 +77,7 @@ func TestPaymentDefaults(t *testing.T) {
 func TestPaymentMisconfiguration(t *testing.T) {
 	t.Parallel()
 	for flag, value := range map[string]string{
-		"--unsettled-limit": "-1", "--receiver": "0xzz", "--asset": "nowhere", "--micropayment-module": "0x", "--session-ttl": "0s", "--channel-ttl": "-1h",
+		"--unsettled-limit": "-1", "--receiver": "0xzz", "--chain": "nowhere",
 	} {
 		data := filepath.Join(t.TempDir(), "data")
 		e2e.CheckWrongUsage(t, e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", data, flag+"="+value), flag)

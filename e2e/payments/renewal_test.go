@@ -20,7 +20,7 @@ import (
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With("--settle-at", "1", "--unsettled-limit", "100"))
+	s := e2e.Start(t, chain.With("--unsettled-limit", "100").Tuned(e2e.Tuning{"SettleAt": 1}))
 	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
 	chain.Fail(fullnode.Fault{On: fullnode.Submit, Effect: fullnode.Skip, Answer: fullnode.WrongStatus, Status: 503})
 	brief := func(p *micropay.Payment) { p.Expiration = uint64(time.Now().Add(13 * time.Second).Unix()) }

@@ -43,7 +43,7 @@ func startHosted(t *testing.T, flags ...string) *hosted {
 	data := filepath.Join(dir, "data")
 	h.Server = e2e.Start(t, e2e.Options{Data: data, Flags: append([]string{
 		"--profile", "hosted", "--base-path", "/sluice", "--external-url", "http://127.0.0.1/sluice", "--receiver", "0x1", "--admin-addr", "off", "--drain-wait", "0s",
-		"--address-requests-per-second", "unlimited", "--s3-addr", "localhost:0", "--s3-secret-key-file", h.file,
+		"--address-limits", "requests-per-second=unlimited", "--s3-addr", "localhost:0", "--s3-secret-key-file", h.file,
 	}, flags...)})
 	h.admin, h.secret = h.key("create", "--scopes", "admin", "--all-accounts", "--requests-per-second", "unlimited")
 	return h

@@ -25,12 +25,7 @@ const (
 	serverLock  = "server-lock" // locked while that process is a server, and before it locks lockFile
 	ballastFile = "ballast"     // see Ballast
 
-	resetFile = "sluice-reset"                             // exists, with resetText, while Clear deletes the instance
-	resetText = "sluice reset is deleting this instance\n" // no other file of that name has it
 )
-
-// parts are an instance's parts, the database first: without it the rest belong to no instance.
-var parts = []string{Database, Database + "-wal", Database + "-shm", Database + "-journal", recordFile, recordNew, Bytes, Staging, Returns, ballastFile}
 
 // ErrInUse is returned by Open when another process has locked the folder.
 var ErrInUse = errors.New("is in use by another sluice")
@@ -48,8 +43,7 @@ type Dir struct {
 
 // Open creates the data folder if it does not exist, and locks it. It returns ErrInUse if another
 // process has it locked, and an error if the folder contains other files: a mistyped name must not
-// fill a home folder. The lock ends with the process, however that ends. If Clear was interrupted,
-// Open completes it.
+// fill a home folder. The lock ends with the process, however that ends.
 func Open(path string) (*Dir, error) {
 	if err := prepare(path); err != nil {
 		return nil, err
@@ -61,13 +55,7 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the data folder %s: %w", path, err)
 	}
-	d := &Dir{path: path, lock: lock}
-	if Interrupted(path) {
-		if err := d.Clear(); err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
-	}
-	return d, nil
+	return &Dir{path: path, lock: lock}, nil
 }
 
 // OpenForServer is Open for a server. If another server has locked the folder and has not called
@@ -123,39 +111,6 @@ func InUse(path string) bool {
 	return errors.Is(err, vfs.ErrLocked)
 }
 
-// Clear deletes the instance: the folder's parts, and nothing else. It has happened completely once
-// Clear returns nil. If Clear is interrupted after it has begun to delete, the next Open completes
-// it, so no part is used without the rest.
-func (d *Dir) Clear() error {
-	err := d.announceReset()
-	for _, part := range parts {
-		if err == nil {
-			err = os.RemoveAll(d.Path(part))
-		}
-	}
-	if err == nil {
-		err = d.Sync()
-	}
-	if err == nil {
-		err = os.Remove(d.Path(resetFile))
-	}
-	if err == nil {
-		err = d.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("cannot delete the instance in the data folder %s: %w", d.path, err)
-	}
-	return nil
-}
-
-// announceReset creates resetFile durably. Until it is complete, nothing is deleted.
-func (d *Dir) announceReset() error {
-	if err := writeFile(d.Path(resetFile), resetText); err != nil {
-		return err
-	}
-	return d.Sync()
-}
-
 // writeFile creates a file, or replaces its content, and syncs it.
 func writeFile(name, text string) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -167,13 +122,6 @@ func writeFile(name, text string) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-// Interrupted reports whether Clear was interrupted in the folder at path, so that Open will
-// complete it.
-func Interrupted(path string) bool {
-	text, err := os.ReadFile(filepath.Join(path, resetFile))
-	return err == nil && string(text) == resetText
 }
 
 // Close unlocks the folder, and the bytes if they are locked.
@@ -241,9 +189,6 @@ func prepare(path string) error {
 	}
 	if err := vfs.MkdirAll(vfs.OS(), path); err != nil {
 		return fmt.Errorf("cannot create the data folder: %w", err)
-	}
-	if Interrupted(path) {
-		return nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -142,70 +141,5 @@ func TestBallast(t *testing.T) {
 	noSpace = bytestore.ErrNoSpace
 	if err := b.Restore(); err != nil || b.Drop() {
 		t.Errorf("without space Restore returns %v, or has created the ballast", err)
-	}
-}
-
-// TestClear checks that Clear deletes the instance and keeps other files, and that Open completes a
-// Clear that was interrupted after each of its steps.
-// Invariant 125.
-func TestClear(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "data")
-	populate := func() {
-		t.Helper()
-		for _, part := range []string{Bytes, Staging} {
-			testenv.OK(t, os.MkdirAll(filepath.Join(path, part, "below"), 0o700))
-		}
-		for _, part := range []string{Database, Database + "-wal", Database + "-shm", Returns, recordFile, recordNew, ballastFile, filepath.Join(Bytes, "below", "object")} {
-			testenv.OK(t, os.WriteFile(filepath.Join(path, part), []byte("x"), 0o600))
-		}
-	}
-	empty := func(when string, others ...string) {
-		t.Helper()
-		entries := testenv.Must(os.ReadDir(path))(t)
-		var left []string
-		for _, e := range entries {
-			left = append(left, e.Name())
-		}
-		if want := append([]string{lockFile}, others...); !slices.Equal(left, want) || Interrupted(path) {
-			t.Errorf("%s: the folder has %v, want %v", when, left, want)
-		}
-	}
-	populate()
-	d := testenv.Must(Open(path))(t)
-	notes := filepath.Join(path, "notes.txt")
-	testenv.OK(t, os.WriteFile(notes, nil, 0o600))
-	testenv.OK(t, errors.Join(d.Clear(), d.Close()))
-	empty("after Clear", "notes.txt")
-	testenv.OK(t, os.Remove(notes))
-	for deleted := range len(parts) + 1 {
-		populate()
-		testenv.OK(t, os.WriteFile(filepath.Join(path, resetFile), []byte(resetText), 0o600))
-		for _, part := range parts[:deleted] {
-			testenv.OK(t, os.RemoveAll(filepath.Join(path, part)))
-		}
-		d := testenv.Must(Open(path))(t)
-		empty("interrupted")
-		testenv.OK(t, d.Close())
-	}
-}
-
-// TestOtherFilesAreNotTakenForAReset checks that Open deletes nothing because of a file that has
-// the same name as the file with which Clear begins.
-// Invariant 125.
-func TestOtherFilesAreNotTakenForAReset(t *testing.T) {
-	for _, text := range []string{"", resetText[:10], "reset the router\n"} {
-		path := t.TempDir()
-		object := filepath.Join(path, Bytes)
-		for name, text := range map[string]string{filepath.Join(path, resetFile): text, object: "mine"} {
-			testenv.OK(t, os.WriteFile(name, []byte(text), 0o600))
-		}
-		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), resetFile) {
-			t.Errorf("%q: error %v, want one that names the file", text, err)
-		}
-		if err := os.WriteFile(filepath.Join(path, Database), nil, 0o600); err != nil { // before the file was complete
-			t.Fatal(err)
-		}
-		testenv.Check(t, mustOpen(t, path).Sync())
-		testenv.Is(t, testenv.Error(os.Stat(object)), nil, "%q", text)
 	}
 }

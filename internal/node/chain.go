@@ -112,11 +112,11 @@ func (c *Config) receiverSigner() (*micropay.Signer, error) {
 }
 
 func (c *Config) chainOptions() (chain.Options, error) {
-	module, err := micropay.ParseAddress(c.MicropaymentModule)
+	module, err := micropay.ParseAddress(c.PaidOn.Module)
 	if err != nil {
 		return chain.Options{}, err
 	}
-	opt := chain.Options{Nodes: c.ChainURLs, ChainID: c.ChainID, Module: module, Transport: c.chainTransport}
+	opt := chain.Options{Nodes: c.ChainURLs, ChainID: c.PaidOn.ID, Module: module, Transport: c.chainTransport}
 	if c.ChainAPIKeyFile != "" {
 		const flag = "--chain-api-key-file"
 		if opt.APIKey, err = readSecret(flag, c.ChainAPIKeyFile); err != nil {
@@ -164,7 +164,7 @@ func readSecret(flag, file string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// start compares each fullnode's chain with --chain-id, and the chain's time with the clock. It
+// start compares each fullnode's chain with --chain, and the chain's time with the clock. It
 // returns an error if a fullnode belongs to another chain, and warns of those that do not answer.
 func (r *receiverAccount) start(ctx context.Context, log *slog.Logger) error {
 	for i := range r.nodes {
@@ -217,7 +217,7 @@ func (r *receiverAccount) watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// compareChains compares the silent fullnodes' chains with --chain-id, and keeps those that are
+// compareChains compares the silent fullnodes' chains with --chain, and keeps those that are
 // still silent. It returns an error if one belongs to another chain.
 func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, chainStartTimeout)
@@ -234,7 +234,7 @@ func (r *receiverAccount) compareChains(ctx context.Context, log *slog.Logger) e
 		switch err := answers[i]; {
 		case err == nil:
 		case errors.Is(err, chain.ErrWrongChain):
-			wrong = append(wrong, fmt.Errorf("--chain-id: URL %d of %d in --chain-url is a fullnode of another chain", node+1, len(r.nodes)))
+			wrong = append(wrong, fmt.Errorf("--chain: URL %d of %d in --chain-url is a fullnode of another chain", node+1, len(r.nodes)))
 		default:
 			silent = append(silent, node)
 			log.Warn("a fullnode does not answer, and is asked again", "url", node+1, "error", err)

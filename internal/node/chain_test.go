@@ -36,7 +36,7 @@ func chainConfig(t *testing.T, receiver, key string, urls ...string) *Config {
 	file := filepath.Join(t.TempDir(), "receiver.key")
 	testenv.OK(t, os.WriteFile(file, []byte(key+"\n"), 0o400))
 	return &Config{
-		Payments: Payments{Receiver: receiver, ChainID: 4, MicropaymentModule: paychan.DefaultModule},
+		Payments: Payments{Receiver: receiver, PaidOn: paychan.Chain{ID: 4, Module: paychan.DefaultModule}},
 		Chain:    Chain{ReceiverKeyFile: file, ChainURLs: urls},
 	}
 }
@@ -146,8 +146,8 @@ func TestChainOfTheFullnodes(t *testing.T) {
 		{[2]int64{4, 4}, "", 0},
 		{[2]int64{0, 4}, "", 1},
 		{[2]int64{0, 0}, "", 2},
-		{[2]int64{4, 2}, "--chain-id: URL 2 of 2 in --chain-url is a fullnode of another chain", 0},
-		{[2]int64{2, 0}, "--chain-id: URL 1 of 2 in --chain-url is a fullnode of another chain", 1},
+		{[2]int64{4, 2}, "--chain: URL 2 of 2 in --chain-url is a fullnode of another chain", 0},
+		{[2]int64{2, 0}, "--chain: URL 1 of 2 in --chain-url is a fullnode of another chain", 1},
 	} {
 		nodes := fullnodes{"localhost:1": new(atomic.Int64), "localhost:2": new(atomic.Int64)}
 		nodes["localhost:1"].Store(test.chains[0])
@@ -199,14 +199,11 @@ func TestSilentFullnodesAreAskedAgain(t *testing.T) {
 // openLocal opens a local node with the chain of c, and runs it until the test ends.
 func openLocal(t *testing.T, c Config) *Node {
 	t.Helper()
-	c.Profile, c.Addr, c.Reads, c.Asset = Local, "127.0.0.1:0", access.ReadsPaid, paychan.DefaultAsset
-	c.SettleAt, c.SettleParallel, c.MaxSettleGas, c.ChannelRefresh = 500, 4, 1_000_000, time.Minute
-	c.ChunksetPrice, c.UnsettledLimit, c.SessionTTL, c.ChannelTTL = 1, 1000, time.Hour, time.Hour
+	c.Profile, c.Addr, c.Reads, c.PaidOn.Asset = Local, "127.0.0.1:0", access.ReadsPaid, paychan.DefaultAsset
+	c.ChunksetPrice, c.UnsettledLimit = 1, 1000
 	c.Location.Data = filepath.Join(t.TempDir(), "data")
 	c.Storage = storage.Options{CacheSize: storage.MinCacheSize, StagingSize: storage.MinStagingSize, BlobCache: 1 << 20}
 	c.MaxRequests, c.DrainDeadline, c.KeyLimits, c.AddressLimits = 10, time.Minute, keys.NoLimits(), keys.NoLimits()
-	c.PurgeEvery, c.SweepEvery = time.Minute, time.Hour
-	c.StartingLimit, c.SettleWithin = c.UnsettledLimit, time.Hour
 	testenv.OK(t, c.Validate())
 	n, err := Open(t.Context(), c, slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler))
 	testenv.OK(t, err)

@@ -16,6 +16,7 @@ import (
 	"sluice/chain"
 	"sluice/exchange"
 	"sluice/internal/storage"
+	"sluice/paychan"
 )
 
 // Profile is the purpose for which a node runs.
@@ -43,6 +44,7 @@ type Config struct {
 	Shutdown
 	Development
 	Limits
+	Tuning
 }
 
 // Network says where the node listens, and for whom.
@@ -73,14 +75,10 @@ type Callers struct {
 
 // Payments says what is sold, and how it is paid.
 type Payments struct {
-	Receiver           string // "" for an address that is generated at the first start
-	Asset              string
-	MicropaymentModule string
-	ChainID            uint8
-	ChunksetPrice      int64
-	SessionTTL         time.Duration
-	ChannelTTL         time.Duration
-	UnsettledLimit     int64
+	Receiver       string // "" for an address that is generated at the first start
+	PaidOn         paychan.Chain
+	ChunksetPrice  int64
+	UnsettledLimit int64
 }
 
 // Chain says how payments are collected on a chain. Without ChainURLs the node books settlements in
@@ -89,28 +87,18 @@ type Chain struct {
 	ChainURLs       []string // fullnodes, in the order in which they are asked
 	ChainAPIKeyFile string   // "" for none
 	ReceiverKeyFile string
-	StartingLimit   int64 // from 1 to UnsettledLimit
-	SettleAt        int64 // from 1 to UnsettledLimit
-	SettleWithin    time.Duration
-	SettleParallel  int
-	MaxSettleGas    uint64 // in the chain's smallest coin
-	CoinPrice       int64  // what 10^8 of it are worth in units of the asset; 0: not known
-	ChannelRefresh  time.Duration
-	ResumeSettling  bool
+	CoinPrice       int64             // units of the asset for 10^8 of the smallest coin; 0: not known
 	chainTransport  http.RoundTripper // nil, or the transport of tests
 }
 
 // Stores says where the instance is, and how its background tasks work on it.
 type Stores struct {
-	Location        storage.Location
-	Storage         storage.Options
-	VerifyTTL       time.Duration
-	SmallObjects    int64 // blob.Options.SmallObjects
-	GarbageGrace    time.Duration
-	PurgeEvery      time.Duration
-	SweepEvery      time.Duration
-	AllowLargeSweep bool
-	ScrubPeriod     time.Duration // 0: no scrub
+	Location     storage.Location
+	Storage      storage.Options
+	VerifyTTL    time.Duration
+	SmallObjects int64 // blob.Options.SmallObjects
+	GarbageGrace time.Duration
+	ScrubPeriod  time.Duration // 0: no scrub
 }
 
 // Shutdown says how the node drains.
@@ -121,9 +109,8 @@ type Shutdown struct {
 
 // Development is what only the local profile has.
 type Development struct {
-	Seed      string   // folder with files to store at the start; "" for none
-	Faults    []string // rules of httpapi.CheckFault
-	FaultSeed uint32
+	Seed   string   // folder with files to store at the start; "" for none
+	Faults []string // rules of httpapi.CheckFault
 }
 
 // Limits bound what callers use.
@@ -133,6 +120,11 @@ type Limits struct {
 	MaxConnectionsPerAddress int64 // 0 for the profile's default, or keys.Unlimited
 	KeyLimits                keys.Limits
 	AddressLimits            keys.Limits
+}
+
+// tuning returns the values that no setting sets.
+func (c *Config) tuning() Tuning {
+	return chosen(c.Tuning).withDefaults(c.UnsettledLimit, c.ChunksetPrice)
 }
 
 // faucet reports whether the node opens channels for everyone: payments are required, and worth
@@ -277,12 +269,6 @@ func (c *Config) validateChain() error {
 		if err := chain.CheckURL(url); err != nil {
 			errs = append(errs, fmt.Errorf("--chain-url: URL %d of %d: %w", i+1, len(c.ChainURLs), err))
 		}
-	}
-	if c.SettleAt < 1 || c.SettleAt > max(1, c.UnsettledLimit) {
-		errs = append(errs, fmt.Errorf("--settle-at %d: must be from 1 to --unsettled-limit, %d", c.SettleAt, c.UnsettledLimit))
-	}
-	if c.StartingLimit < 1 || c.StartingLimit > max(1, c.UnsettledLimit) {
-		errs = append(errs, fmt.Errorf("--starting-limit %d: must be from 1 to --unsettled-limit, %d", c.StartingLimit, c.UnsettledLimit))
 	}
 	if c.ReceiverKeyFile == "" {
 		errs = append(errs, errors.New("--chain-url: requires --receiver-key-file, the key of the account that is paid"))

@@ -40,16 +40,15 @@ const settlementSetting = "the settlement (--chain-url)"
 
 func (c *Config) settings(channels *paychan.Service, secrets *sealed.Box) settings {
 	receiver, asset, module := channels.Payee()
+	paidOn := paychan.Chain{ID: c.PaidOn.ID, Asset: asset, Module: module}
 	return settings{
-		"--garbage-grace":       c.GarbageGrace.String(),
-		"--receiver":            receiver,
-		"--asset":               asset,
-		"--micropayment-module": module,
-		"--chain-id":            strconv.Itoa(int(c.ChainID)),
-		"--reads":               string(c.Reads),
-		settlementSetting:       c.settlement(),
-		s3SecretKeyFlag:         marksOf(secrets),
-		priceFlag:               strconv.FormatInt(c.ChunksetPrice, 10),
+		"--garbage-grace": c.GarbageGrace.String(),
+		"--receiver":      receiver,
+		"--chain":         paidOn.String(),
+		"--reads":         string(c.Reads),
+		settlementSetting: c.settlement(),
+		s3SecretKeyFlag:   marksOf(secrets),
+		priceFlag:         strconv.FormatInt(c.ChunksetPrice, 10),
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 func TestSettingsOfNodes(t *testing.T) {
 	meta, clock := openDatabase(t)
 	var log strings.Builder
-	base := settings{"--garbage-grace": "24h0m0s", "--receiver": "0x1", "--asset": "0x2", "--micropayment-module": "0x3", "--chain-id": "4", "--reads": "key", priceFlag: "1"}
+	base := settings{"--garbage-grace": "24h0m0s", "--receiver": "0x1", "--chain": "localnet", "--reads": "key", priceFlag: "1"}
 	node := func(flag, value string) *membership {
 		own := maps.Clone(base)
 		if flag != "" {

@@ -129,7 +129,7 @@ func registerTasks(set *metrics.Set, tasks *taskLog) {
 		func(name string) int64 { return tasks.of(name).failures })
 	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment, extents that were counted, checked or healed, objects that were listed.", "task", names,
 		func(name string) int64 { return tasks.of(name).handled })
-	set.Gauges("sluice_task_interval_seconds", "Time between two runs, as set by --purge-every and --sweep-every.", "task", timed,
+	set.Gauges("sluice_task_interval_seconds", "Time between two runs.", "task", timed,
 		func(name string) float64 { return tasks.every[task.Name(name)].Seconds() })
 	set.Gauges("sluice_task_overdue_seconds", "For how long a success of a task has been due, by its interval. Absent on nodes that do not lead.", "task", periodic,
 		func(name string) float64 {
@@ -215,7 +215,7 @@ func registerBlobs(set *metrics.Set, blobs *blob.Service) {
 			func(b metastore.Backlog) float64 { return b.Oldest.Seconds() }),
 	)
 	set.Counter("sluice_garbage_freed_contents_total", "Deleted contents whose bytes this node has freed.", func() int64 { return blobs.Stats().FreedContents })
-	set.Counter("sluice_object_cache_hits_total", "Reads of objects in the cache of small objects, --object-cache.", func() int64 { return blobs.Stats().Small.Hits })
+	set.Counter("sluice_object_cache_hits_total", "Reads of objects in the cache of small objects, a third of --memory-cache.", func() int64 { return blobs.Stats().Small.Hits })
 	set.Counter("sluice_object_cache_misses_total", "Reads of small objects that were not in that cache.", func() int64 { return blobs.Stats().Small.Misses })
 	set.Gauge("sluice_object_cache_bytes", "Approximate memory of the cache of small objects, without what is being sent.", func() float64 { return float64(blobs.Stats().Small.Bytes) })
 	set.Counter("sluice_objects_deleted_total", "Objects that this node has deleted from the byte store.", func() int64 { return blobs.Stats().FreedObjects })

@@ -16,7 +16,6 @@ import (
 	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
@@ -33,9 +32,6 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 	}
 	n.census = newCensus(n.stores.Meta.Census)
 	if c.Profile == Hosted {
-		if err := recordHosted(ctx, n.stores.Meta); err != nil {
-			return err
-		}
 		if n.s3Secrets, err = OpenS3Secrets(c.S3SecretKeys); err != nil {
 			return err
 		}
@@ -94,44 +90,21 @@ func (n *Node) now() time.Time {
 	return n.stores.Meta.Now()
 }
 
-// recordHosted records that a hosted node has used the instance, so that it is never taken for a
-// local one.
-func recordHosted(ctx context.Context, properties database.Properties) error {
-	_, err := properties.Property(ctx, storage.HostedProperty)
-	if !errors.Is(err, database.ErrNotFound) {
-		return err
-	}
-	err = properties.SetProperty(ctx, storage.HostedProperty, "yes")
-	if errors.Is(err, database.ErrExists) { // another node was faster
-		return nil
+// openCollector opens the collector of payments, and logs if it has halted.
+func (n *Node) openCollector(ctx context.Context) error {
+	n.collector = collect.New(n.stores.Meta, collect.Options{Chain: n.receiver.chain, Receiver: n.receiver.signer, CoinPrice: n.config.CoinPrice})
+	halt, err := n.stores.Meta.Halted(ctx)
+	if err == nil && halt != "" {
+		n.log.Error("settling has halted: nothing is sold or collected on the chain until sluice resume settling", "reason", halt)
 	}
 	return err
 }
 
-// openCollector opens the collector of payments. It resumes settling if that was requested, and
-// otherwise logs if it has halted.
-func (n *Node) openCollector(ctx context.Context) error {
-	n.collector = collect.New(n.stores.Meta, collect.Options{Chain: n.receiver.chain, Receiver: n.receiver.signer, Parallel: n.config.SettleParallel, CoinPrice: n.config.CoinPrice})
-	halt, err := n.stores.Meta.Halted(ctx)
-	if err != nil || halt == "" {
-		return err
-	}
-	if !n.config.ResumeSettling {
-		n.log.Error("settling has halted: nothing is sold or collected on the chain until a node starts with --resume-settling", "reason", halt)
-		return nil
-	}
-	n.log.Warn("settling resumes", "halted_because", halt)
-	if err := n.stores.Meta.Resume(ctx); !errors.Is(err, database.ErrNotFound) { // not found: another node resumed it
-		return err
-	}
-	return nil
-}
-
 func (n *Node) newBlobs() *blob.Service {
 	opt := n.stores.BlobOptions()
-	opt.GarbageGrace, opt.AllowLargeSweep = n.config.GarbageGrace, n.config.AllowLargeSweep
+	opt.GarbageGrace = n.config.GarbageGrace
 	opt.VerifyTTL, opt.SmallObjects = n.config.VerifyTTL, n.config.SmallObjects
-	opt.PurgeEvery, opt.SweepEvery, opt.ScrubPeriod = n.config.PurgeEvery, n.config.SweepEvery, n.config.ScrubPeriod
+	opt.PurgeEvery, opt.SweepEvery, opt.ScrubPeriod = n.config.tuning().PurgeEvery, n.config.tuning().SweepEvery, n.config.ScrubPeriod
 	opt.Found = n.damageFound
 	opt.Busy = func() bool { return n.api.Busy() } // the tasks run once it is set
 	if fenced := opt.MayDelete; n.config.Location.Shared() {
@@ -143,12 +116,12 @@ func (n *Node) newBlobs() *blob.Service {
 
 // damageFound logs damage that was found.
 func (n *Node) damageFound(d metastore.Damage) {
-	n.log.Error("stored bytes are damaged: sluice damaged names the blobs, and the runbook says what to do",
+	n.log.Error("stored bytes are damaged: sluice check --recorded names the blobs, and the runbook says what to do",
 		"content", d.Content.String(), "part", d.Part, "offset", d.Offset, "object", d.Object, "reason", d.Reason)
 }
 
 func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
-	c := &n.config
+	c, t := &n.config, n.config.tuning()
 	receiver, err := c.receiver(ctx, n.stores.Meta)
 	if err != nil {
 		return nil, err
@@ -161,24 +134,24 @@ func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
 			AccountSequence: n.receiver.chain.AccountSequence,
 			GasPrices:       n.receiver.gasPrices,
 			Ahead:           n.receiver.clock.ahead,
-			Refresh:         c.ChannelRefresh,
-			StartingLimit:   c.StartingLimit,
-			SettleAt:        c.SettleAt,
-			SettleWithin:    c.SettleWithin,
-			MaxFee:          c.MaxSettleGas,
+			Refresh:         t.ChannelRefresh,
+			StartingLimit:   t.StartingLimit,
+			SettleAt:        t.SettleAt,
+			SettleWithin:    t.SettleWithin,
+			MaxFee:          t.MaxFee,
 			Worth:           func(gas, price uint64) int64 { return collect.FeeUnits(gas, price, c.CoinPrice) },
 		}
 	}
 	return paychan.New(n.stores.Meta, paychan.Options{
 		Chain:          onChain,
-		TTL:            c.ChannelTTL,
+		TTL:            t.ChannelTTL,
 		Space:          n.stores.Space,
 		NewID:          n.stores.Past.NewID,
-		SessionTTL:     c.SessionTTL,
+		SessionTTL:     t.SessionTTL,
 		Receiver:       receiver,
-		Asset:          c.Asset,
-		Module:         c.MicropaymentModule,
-		ChainID:        c.ChainID,
+		Asset:          c.PaidOn.Asset,
+		Module:         c.PaidOn.Module,
+		ChainID:        c.PaidOn.ID,
 		Price:          c.ChunksetPrice,
 		Deposit:        paychan.DefaultDeposit,
 		UnsettledLimit: c.UnsettledLimit,
@@ -215,7 +188,7 @@ func (c *Config) settlement() string {
 // payment returns what clients need to know in order to pay.
 func (n *Node) payment() wire.Payment {
 	payment := wire.Payment{
-		ChainID:        int(n.config.ChainID),
+		ChainID:        int(n.config.PaidOn.ID),
 		ChunksetPrice:  strconv.FormatInt(n.config.ChunksetPrice, 10),
 		UnsettledLimit: strconv.FormatInt(n.config.UnsettledLimit, 10),
 	}
@@ -235,7 +208,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.sessions = session.New(stores.Meta, session.Options{NewID: stores.Past.NewID, Grant: grant, TTL: c.SessionTTL, Space: stores.Space})
+	n.sessions = session.New(stores.Meta, session.Options{NewID: stores.Past.NewID, Grant: grant, TTL: c.tuning().SessionTTL, Space: stores.Space})
 	if n.returns, err = metering.NewReturns(n.sessions, n.channels, filepath.Join(c.Location.Data, datadir.Returns), n.log); err != nil {
 		return nil, err
 	}
@@ -278,6 +251,5 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Console:            page,
 		Faucet:             c.faucet(),
 		Faults:             c.Faults,
-		FaultSeed:          c.FaultSeed,
 	})
 }

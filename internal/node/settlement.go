@@ -23,7 +23,7 @@ func (c *Config) place(channels *paychan.Service) string {
 		return inLedger
 	}
 	receiver, _, module := channels.Payee()
-	return fmt.Sprintf("chain %d, receiver %s, module %s", c.ChainID, receiver, module)
+	return fmt.Sprintf("chain %d, receiver %s, module %s", c.PaidOn.ID, receiver, module)
 }
 
 // settlementStore is the part of the metadata that recordPlace uses.

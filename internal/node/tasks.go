@@ -34,7 +34,8 @@ var (
 
 // intervals returns the timed tasks' intervals.
 func (c *Config) intervals() map[task.Name]time.Duration {
-	return map[task.Name]time.Duration{task.Purge: c.PurgeEvery, task.RestoreReserve: c.PurgeEvery, task.Sweep: c.SweepEvery}
+	t := c.tuning()
+	return map[task.Name]time.Duration{task.Purge: t.PurgeEvery, task.RestoreReserve: t.PurgeEvery, task.Sweep: t.SweepEvery}
 }
 
 func newTaskLog(every map[task.Name]time.Duration) *taskLog {

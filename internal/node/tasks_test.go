@@ -33,7 +33,7 @@ func TestMetricsOfTasks(t *testing.T) {
 // on this node or since it leads, and only while it leads.
 // Invariant 139.
 func TestOverdueTasks(t *testing.T) {
-	config := Config{Stores: Stores{PurgeEvery: time.Hour, SweepEvery: 24 * time.Hour}}
+	config := Config{Tuning: Tuning{PurgeEvery: time.Hour, SweepEvery: 24 * time.Hour}}
 	tasks := newTaskLog(config.intervals())
 	start := time.Unix(1_000_000, 0)
 	overdue := func(name task.Name, after, want time.Duration) {

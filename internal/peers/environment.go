@@ -56,7 +56,7 @@ func (e *environment) findPrograms() (err error) {
 		}
 	}
 	if e.sluice == "" {
-		if e.sluice, err = testenv.BuildSluice(e.dir); err != nil {
+		if e.sluice, err = testenv.BuildSluice(e.dir, "tuned"); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func latencyGroup() *group {
 	return &group{name: "latency", title: "Latency under mixed load", prepare: prepareLatency, notes: []string{
 		fmt.Sprintf("`sluice bench mixed` sends %d operations a second over %d connections, in an open loop: latencies count from the time at which an operation was due. "+
 			"Their weights are %s; a PUT replaces one of 1,000 blobs of 4 KiB, and so makes garbage.", mixedRate, mixedConnections, mixedWeights),
-		fmt.Sprintf("Both sides are sluice over equal data. The one purges expired blobs and compares its %d objects with the metadata all the time (`--purge-every 1s --sweep-every 1s`); the other does neither.", sweptObjects),
+		fmt.Sprintf("Both sides are sluice over equal data. The one purges expired blobs and compares its %d objects with the metadata all the time (`node.Tuning`); the other does neither.", sweptObjects),
 	}}
 }
 
@@ -50,11 +50,11 @@ func prepareLatency(ctx context.Context, e *environment) ([]*row, error) {
 		return nil, err
 	}
 	load := map[string]*mixedLoad{}
-	for name, every := range map[string]string{active: "1s", idle: "24h"} {
+	for name, every := range map[string]time.Duration{active: time.Second, idle: 24 * time.Hour} {
 		if err := e.fillForTasks(ctx, name); err != nil {
 			return nil, err
 		}
-		s, err := e.startSluice(ctx, name, "--purge-every", every, "--sweep-every", every)
+		s, err := e.startSluiceWith(ctx, name, []string{fmt.Sprintf(`SLUICE_TEST_TUNING={"PurgeEvery":%d,"SweepEvery":%[1]d}`, every)})
 		if err != nil {
 			return nil, err
 		}

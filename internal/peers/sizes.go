@@ -19,7 +19,7 @@ import (
 func sizesGroup() *group {
 	return &group{name: "sizes", title: "Over the size", prepare: prepareSizes, plot: curves, notes: []string{
 		"GET over 32 connections, of one blob of each size; nginx and Go's http.FileServer serve files with the same bytes, nginx with sendfile and a cache of open files. PUT over 16 connections; versitygw does not sync.",
-		"Each of the 100,000 blobs was read and checked once before; sluice has a --blob-cache that holds their rows.",
+		"Each of the 100,000 blobs was read and checked once before; sluice has a --memory-cache that holds their rows.",
 	}}
 }
 
@@ -60,7 +60,7 @@ func prepareSizes(ctx context.Context, e *environment) ([]*row, error) {
 	if err := errors.Join(e.need("nginx", "wrk"), e.requireSpace(16)); err != nil {
 		return nil, err
 	}
-	s, err := e.startSluice(ctx, "sizes", "--blob-cache", "1GiB", "--verify-ttl", "1h")
+	s, err := e.startSluice(ctx, "sizes", "--memory-cache", "1536MiB", "--verify-ttl", "1h")
 	if err != nil {
 		return nil, err
 	}

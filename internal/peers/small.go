@@ -31,7 +31,7 @@ const counterTarget = 0.55
 
 func smallGroup() *group {
 	return &group{name: "small", title: "Small requests", prepare: prepareSmall, notes: []string{
-		"The bare handler is Go's http.Server, which sends sluice's response from memory. sluice has a --blob-cache that holds the 100,000 blobs; with the default size most of these reads need a query.",
+		"The bare handler is Go's http.Server, which sends sluice's response from memory. sluice has a --memory-cache that holds the 100,000 blobs; with the default size most of these reads need a query.",
 		"A `use` takes a chunkset off a session, durably. Redis decrements a counter that it syncs to its append-only file (appendfsync always); webdis does so by HTTP.",
 	}}
 }
@@ -44,7 +44,7 @@ func prepareSmall(ctx context.Context, e *environment) ([]*row, error) {
 		return nil, err
 	}
 	// A payment may be as large as all uses in the measurement.
-	s, err := e.startSluice(ctx, "small", "--unsettled-limit", maxChunksets, "--blob-cache", "1GiB")
+	s, err := e.startSluice(ctx, "small", "--unsettled-limit", maxChunksets, "--memory-cache", "1536MiB")
 	if err != nil {
 		return nil, err
 	}

@@ -32,9 +32,6 @@ func OpenReader(ctx context.Context, l Location) (_ *Endpoint, err error) {
 	if err := requireParts(l); err != nil {
 		return nil, err
 	}
-	if l.Data != "" && datadir.Interrupted(l.Data) {
-		return nil, fmt.Errorf("the instance in %s is being deleted: run sluice reset again to complete that", l.Data)
-	}
 	options := sqlstore.Options{Schema: sqlstore.Keep, TempFiles: true}
 	if l.Shared() {
 		err = s.openMeta(ctx, l, nil, options)

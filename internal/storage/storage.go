@@ -323,53 +323,8 @@ const (
 	BackupFailed    = "backup-failed"
 )
 
-// HostedProperty is a property that an instance has once a hosted node has used it.
-const HostedProperty = "hosted"
-
-// ErrNoInstance is returned by OpenMeta and Reset if the folder has no instance.
+// ErrNoInstance is returned by OpenMeta if the folder has no instance.
 var ErrNoInstance = errors.New("there is no data in the folder")
-
-// Reset deletes the instance in a data folder, where all of its parts must be. It locks the folder,
-// and calls permit before it deletes anything; if permit returns an error, Reset returns it. The
-// instance is deleted completely or not at all: an interrupted Reset is completed by the next
-// process that opens the folder. It changes nothing and returns datadir.ErrInUse if a process uses
-// the folder, ErrNoInstance if there is no instance, and database.ErrOlder if the metadata has an
-// older schema.
-func Reset(path string, permit func(whole.Database) error) (err error) {
-	if !HasInstance(path) {
-		return fmt.Errorf("%w %s", ErrNoInstance, path)
-	}
-	dir, err := datadir.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	if !datadir.HasDatabase(path) {
-		return nil // Open has completed an interrupted Reset
-	}
-	if err := datadir.Require(path, datadir.Bytes); err != nil {
-		return fmt.Errorf("the bytes of the instance are elsewhere: %w", err)
-	}
-	elsewhere, err := datadir.BytesElsewhere(path)
-	if err == nil && elsewhere {
-		err = fmt.Errorf("the bytes of the instance are elsewhere: %s is a link or a mount point, and is not emptied", dir.Path(datadir.Bytes))
-	}
-	if err != nil {
-		return err
-	}
-	meta, err := sqlstore.OpenSQLite(dir.Path(datadir.Database), sqlstore.Options{Schema: sqlstore.Create})
-	if err != nil {
-		return fmt.Errorf("cannot read the metadata in %s, so it is unknown whether they may be deleted: %w", path, err)
-	}
-	if err := errors.Join(permit(meta), meta.Close()); err != nil {
-		return err
-	}
-	return dir.Clear()
-}
-
-// HasInstance reports whether a data folder has metadata, or the parts that an interrupted Reset
-// has left.
-func HasInstance(path string) bool { return datadir.HasDatabase(path) || datadir.Interrupted(path) }
 
 // Endpoint is an instance that a command uses alone, or a restore's target. A target's parts may
 // belong to no instance yet.

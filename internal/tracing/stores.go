@@ -580,10 +580,10 @@ func (d tracedDatabase) Halted(ctx context.Context) (_ string, err error) {
 }
 
 // Resume implements ledger.Submissions.
-func (d tracedDatabase) Resume(ctx context.Context) (err error) {
+func (d tracedDatabase) Resume(ctx context.Context, reason string) (err error) {
 	ctx, span := d.begin(ctx, "metastore.Resume")
 	defer span.end(&err)
-	return d.Database.Resume(ctx)
+	return d.Database.Resume(ctx, reason)
 }
 
 // ListSessions implements ledger.Inspection.

@@ -289,7 +289,7 @@ func submissionMany(p *probe) {
 func submissionHalt(p *probe) {
 	reason, err := p.Store.Halted(p.Ctx)
 	p.Must(err == nil && reason == "", "halted at the start: %q, %v", reason, err)
-	p.Is(p.Store.Resume(p.Ctx), database.ErrNotFound, "resume without a halt")
+	p.Is(p.Store.Resume(p.Ctx, ""), database.ErrNotFound, "resume what has not halted")
 	a, b, local := p.onChain("a", 100), p.onChain("b", 100), p.Channel("ledger", "s", 100)
 	sub := p.begins(p.sends(a, 1, 10, 1, time.Minute))
 	waits := p.sends(b, 1, 10, 1, time.Minute)
@@ -307,7 +307,8 @@ func submissionHalt(p *probe) {
 	p.reads(local, 1, 1, 1, 1)
 	reason, err = p.Store.Halted(p.Ctx)
 	p.Must(err == nil && reason == "other amounts", "halted: %q, %v", reason, err)
-	p.OK(p.Store.Resume(p.Ctx), "resume")
+	p.Is(p.Store.Resume(p.Ctx, "an earlier reason"), database.ErrNotFound, "resume after another halt")
+	p.OK(p.Store.Resume(p.Ctx, reason), "resume")
 	p.begins(waits)
 	p.sends(b, 2, 20, 1, time.Minute)
 	p.Audited()

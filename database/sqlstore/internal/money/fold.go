@@ -96,7 +96,7 @@ func (t tx) addFolded(channel string, sum *big.Int) error {
 		return err
 	}
 	if !found {
-		return fmt.Errorf("%w: of channel %.6s: run sluice audit", errFold, channel)
+		return fmt.Errorf("%w: of channel %.6s: run sluice check --books", errFold, channel)
 	}
 	_, err = t.Exec(`UPDATE channels SET folded = $2 WHERE id = $1`, []byte(channel), wrapped(sum.Add(sum, big.NewInt(have))))
 	return err

@@ -217,10 +217,10 @@ func (s *Ledger) Halted(ctx context.Context) (string, error) {
 }
 
 // Resume implements ledger.Submissions.
-func (s *Ledger) Resume(ctx context.Context) error {
+func (s *Ledger) Resume(ctx context.Context, reason string) error {
 	return s.write(ctx, func(t tx) error {
 		t.Free = true
-		n, err := t.Exec(`DELETE FROM facts WHERE name = $1`, []byte(haltFact))
+		n, err := t.Exec(`DELETE FROM facts WHERE name = $1 AND value = $2`, []byte(haltFact), []byte(reason))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("halt: %w", database.ErrNotFound)
 		}

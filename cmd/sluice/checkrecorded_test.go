@@ -15,11 +15,11 @@ import (
 // that no blob has.
 func TestDamaged(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	if r := sluice("damaged", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "there is no data") {
+	if r := sluice("check", "--recorded", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "there is no data") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)
-	if r := must(t, "damaged", "--data", data); r.stdout != "No damage is recorded.\n" {
+	if r := must(t, "check", "--recorded", "--data", data); r.stdout != "No damage is recorded.\n" {
 		t.Errorf("in order: %+v", r)
 	}
 	const object = "3f-0123456789ab-0123456789abcdef0123456789abcdef"
@@ -30,8 +30,8 @@ func TestDamaged(t *testing.T) {
 	d := metastore.Damage{ExtentID: metastore.ExtentID{Content: b.Content}, Size: b.Size, Object: object, Bad: 2, Reason: "the checksum differs"}
 	testenv.Must(s.Meta.RecordDamage(t.Context(), d))(t)
 
-	r := sluice("damaged", "--data", data)
-	if r.code != 1 || strings.Count(r.stdout, "\n") != 2 || !strings.Contains(r.stderr, "damaged extents: 1") || strings.Contains(r.stdout, "\x1b") {
+	r := sluice("check", "--recorded", "--data", data)
+	if r.code != exitDamaged || strings.Count(r.stdout, "\n") != 2 || !strings.Contains(r.stderr, "damaged extents: 1") || strings.Contains(r.stdout, "\x1b") {
 		t.Errorf("damaged: %+v", r)
 	}
 	for _, want := range []string{"b/copy: 1 B damaged in object " + object, "the checksum differs"} {
@@ -39,7 +39,7 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("damaged: %q, want %q", r.stdout, want)
 		}
 	}
-	r = sluice("damaged", "--data", data, "--json")
+	r = sluice("check", "--recorded", "--data", data, "--json")
 	var got printedDamage
 	testenv.OK(t, json.Unmarshal([]byte(r.stdout), &got))
 	if got.Object != object || got.Bytes != 1 || len(got.Blobs) != 2 || got.Blobs[0].Name != b.Name || got.Since.IsZero() {

@@ -12,18 +12,6 @@ import (
 	"sluice/metastore"
 )
 
-// damagedCommand lists damaged blobs, also while nodes run on the instance.
-type damagedCommand struct {
-	Config    configFlag `placeholder:"FILE" help:"Configuration file of serve."`
-	metaFlags `embed:""`
-	outputFlags
-}
-
-// Help returns examples.
-func (damagedCommand) Help() string {
-	return examples("sluice damaged --data ./hosted-data", "sluice damaged --meta postgres://sluice@db.example.org/sluice --json")
-}
-
 // printedDamage is one damaged extent, in JSON.
 type printedDamage struct {
 	Content string         `json:"content"`
@@ -43,19 +31,19 @@ type printedOwner struct {
 	Name    string `json:"name"`
 }
 
-// Run prints the damage that reads and the scrub have recorded: a line for each blob and extent, or
-// with --json an object for each extent. It returns an error if there is any.
-func (c *damagedCommand) Run(ctx context.Context, console *console) error {
+// checkRecorded prints the damage that reads and the scrub have recorded: a line for each blob and
+// extent, or with --json an object for each extent. It returns an error if there is any.
+func (c *checkCommand) checkRecorded(ctx context.Context, console *console) error {
 	stores, err := c.openMeta(ctx, false)
 	if err != nil {
 		return err
 	}
-	extents, err := c.print(ctx, console.out, stores.Meta)
+	extents, err := c.printRecorded(ctx, console.out, stores.Meta)
 	if err := errors.Join(err, stores.Close()); err != nil {
 		return err
 	}
 	if extents > 0 {
-		return fmt.Errorf("damaged extents: %d", extents)
+		return exitWith(exitDamaged, fmt.Errorf("damaged extents: %d", extents))
 	}
 	if c.JSON {
 		return nil
@@ -63,8 +51,8 @@ func (c *damagedCommand) Run(ctx context.Context, console *console) error {
 	return printLine(console.out, "No damage is recorded.")
 }
 
-// print prints all damage, and returns how many extents have some.
-func (c *damagedCommand) print(ctx context.Context, out io.Writer, meta metastore.Store) (extents int, err error) {
+// printRecorded prints all damage, and returns how many extents have some.
+func (c *checkCommand) printRecorded(ctx context.Context, out io.Writer, meta metastore.Store) (extents int, err error) {
 	for after := (metastore.ExtentID{}); ; {
 		page, err := meta.Damages(ctx, after, metastore.MaxContents)
 		if err != nil || len(page) == 0 {
@@ -92,7 +80,7 @@ func (c *damagedCommand) print(ctx context.Context, out io.Writer, meta metastor
 	}
 }
 
-func (c *damagedCommand) printOne(out io.Writer, d *metastore.Damage, owners []printedOwner) error {
+func (c *checkCommand) printOne(out io.Writer, d *metastore.Damage, owners []printedOwner) error {
 	if c.JSON {
 		return terminal.WriteJSON(out, printedDamage{
 			Content: d.Content.String(), Part: d.Part, Offset: d.Offset, Size: d.Size, Object: d.Object,

@@ -19,26 +19,29 @@ import (
 // were changed.
 func TestAudit(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	if r := sluice("audit", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "there is no data") {
+	if r := sluice("check", "--books", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "there is no data") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)
 	sessions := session.New(s.Meta, session.Options{Grant: 10})
 	granted := testenv.Must(sessions.Grant(t.Context(), "", nil))(t)
 	testenv.OK(t, testenv.Error(sessions.Use(t.Context(), granted.ID, 3, nil)))
-	if r := must(t, "audit", "--data", data); r.stdout != "The ledgers and the counts of accounts are consistent.\n" {
+	if r := must(t, "check", "--books", "--data", data); r.stdout != "The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("in order: %+v", r)
 	}
 	payOver(t, s, "c", time.Now().Add(-time.Second))
 	const expired = "Expired before they were collected: payments over 1 channels, 5 units in all.\n"
-	if r := must(t, "audit", "--data", data); r.stdout != expired+"The ledgers and the counts of accounts are consistent.\n" {
+	if r := must(t, "check", "--books", "--data", data); r.stdout != expired+"The ledgers and the counts of accounts are consistent.\n" {
 		t.Errorf("with a payment that expired: %+v", r)
 	}
 	testenv.OK(t, s.Meta.Book(t.Context(), []ledger.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}))
 	change(t, data, `UPDATE sessions SET used = used + 1`)
-	r := sluice("audit", "--data", data)
-	if r.code != 1 || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "inconsistencies in the metadata: 1") {
+	r := sluice("check", "--books", "--data", data)
+	if r.code != exitDamaged || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "inconsistencies in the metadata: 1") {
 		t.Errorf("changed: %+v", r)
+	}
+	if r := sluice("check", "--books", "--json", "--data", data); r.code != exitDamaged || !strings.HasPrefix(r.stdout, `{"consistent":false,"faults":["`) {
+		t.Errorf("changed, in JSON: %+v", r)
 	}
 	if strings.Contains(r.stdout, granted.ID) {
 		t.Errorf("the audit prints the id of a session: %s", r.stdout)
@@ -63,9 +66,9 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 		o.Reading = ledger.Reading{Deposit: 9, Withdrawn: 5, NextSequence: 2, Expires: expires, ChainTime: time.Now()}
 		testenv.OK(t, s.Meta.EndSubmission(t.Context(), id, 1, o))
 	}
-	r := sluice("audit", "--data", data)
+	r := sluice("check", "--books", "--data", data)
 	for _, want := range []string{
-		"Settling has halted, and nothing is sold until a node starts with --resume-settling: 5 units are withdrawn, not 4\n",
+		"Settling has halted, and nothing is sold until sluice resume settling: 5 units are withdrawn, not 4\n",
 		"The chain refused payment 1 of channel refuse, 5 units in all: Move abort: EFROZEN\\n\\x1b[2J (transaction 0xab0000",
 		"The ledgers and the counts of accounts are consistent.\n",
 	} {
@@ -73,8 +76,8 @@ func TestAuditPrintsWhatIsNotCollected(t *testing.T) {
 			t.Errorf("audit: %+v, want %q", r, want)
 		}
 	}
-	testenv.OK(t, s.Meta.Resume(t.Context()))
-	if r := sluice("audit", "--data", data); strings.Contains(r.stdout, "halted") {
+	testenv.OK(t, s.Meta.Resume(t.Context(), "5 units are withdrawn, not 4"))
+	if r := sluice("check", "--books", "--data", data); strings.Contains(r.stdout, "halted") {
 		t.Errorf("after the halt: %+v", r)
 	}
 }
