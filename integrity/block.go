@@ -1,6 +1,6 @@
-// Package integrity checks stored bytes against the checksums of their blocks, records what is
-// damaged, and heals it from a second store. It finds damage by a scrub, which reads everything
-// once in a period, by a comparison with the store's listing, and by reads that fail.
+// Package integrity checks stored bytes against their blocks' checksums, records damage, and heals
+// it from a second store. It finds damage by a scrub, which reads everything once in a period, by a
+// comparison with the store's listing, and by reads that fail.
 package integrity
 
 import (
@@ -48,8 +48,8 @@ func CheckExtent(e *metastore.Extent) error {
 	return nil
 }
 
-// IsDamage reports whether a store's error says that bytes are missing or unreadable: any other
-// error, such as an outage, says nothing about them.
+// IsDamage reports whether a store's error means that bytes are missing or unreadable: any other
+// error, such as an outage, is not about the bytes.
 func IsDamage(err error) bool {
 	for _, damage := range []error{io.EOF, bytestore.ErrNotFound, bytestore.ErrTruncated, syscall.EIO} {
 		if errors.Is(err, damage) {

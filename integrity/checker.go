@@ -26,17 +26,16 @@ type Metadata interface {
 // Options are a Checker's settings. Only HealFrom may be nil.
 type Options struct {
 	// ScrubPeriod is the period in which Run reads and checks all stored bytes once. 0 means that
-	// it does not, and lists no damage but what reads find.
+	// it does not, and lists only damage that reads find.
 	ScrubPeriod time.Duration
 
 	// CompareEvery is the interval at which Run compares the objects with the metadata.
 	CompareEvery time.Duration
 
-	// OpenStored opens what is stored itself, past all caches that can be avoided.
+	// OpenStored opens stored bytes, past all caches that can be avoided.
 	OpenStored bytestore.OpenFunc
 
-	// HealFrom is a second store, from which Heal repairs what is damaged. nil means that there is
-	// none.
+	// HealFrom is a second store, from which Heal repairs damage. nil means that there is none.
 	HealFrom HealSource
 
 	// Found is called when damage of a content was recorded that had none. It must be fast and safe
@@ -106,9 +105,9 @@ const (
 	firstCompare = 10 * time.Minute
 )
 
-// Run scrubs, compares the objects with the metadata, and heals what is recorded as damaged, until
-// ctx ends. These tasks do not wait for each other. Each run is made by do; what failed is retried
-// at the next interval.
+// Run scrubs, compares the objects with the metadata, and heals recorded damage, until ctx ends.
+// These tasks do not wait for each other. Each run is made by do; a failed run is retried at the
+// next interval.
 func (c *Checker) Run(ctx context.Context, do func(name task.Name, work func(context.Context) (int64, error))) {
 	var tasks sync.WaitGroup
 	if c.opt.ScrubPeriod > 0 {

@@ -53,7 +53,7 @@ func (m *comparing) upTo(ctx context.Context, o *bytestore.Object) error {
 }
 
 // examine reads an object that seems to be damaged, because it may have been stored or deleted
-// since it was listed, and records what is.
+// since it was listed, and records its damage.
 func (m *comparing) examine(ctx context.Context, e *metastore.StoredExtent) error {
 	if m.wrong++; m.wrong > maxFound {
 		return nil
@@ -70,17 +70,17 @@ func (m *comparing) ignored() error {
 	if m.wrong <= maxFound {
 		return nil
 	}
-	return fmt.Errorf("%d objects are missing or have another size than the metadata say; %d of them were examined, and only these are listed as damaged", m.wrong, maxFound)
+	return fmt.Errorf("%d objects are missing or have another size than in the metadata; %d of them were examined, and only these are listed as damaged", m.wrong, maxFound)
 }
 
-// maxFound bounds what one comparison examines, so that a bucket that has lost everything does not
-// fill the database.
+// maxFound bounds the objects that one comparison examines, so that a bucket that has lost
+// everything does not fill the database.
 const maxFound = 10_000
 
 // CompareObjects lists all objects, without reading them, and looks for those that are missing or
-// have another size than the metadata say. It records as damage what proves to be. It returns the
-// number of objects that were listed, and an error if more than 10,000 were wrong, which it does
-// not examine.
+// have another size than in the metadata. It examines these and records damage. It returns the
+// number of objects that were listed, and an error if more than 10,000 were wrong: it examines no
+// more than that.
 func (c *Checker) CompareObjects(ctx context.Context) (listed int64, err error) {
 	m := comparing{c: c, pace: c.opt.Pace()}
 	if err := m.advance(ctx); err != nil {

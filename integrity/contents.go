@@ -9,9 +9,9 @@ import (
 // maxDamaged bounds the contents in damagedContents: 2 MiB of memory.
 const maxDamaged = 50_000
 
-// damagedContents are the contents that may have recorded damage, so that reads of all others need
-// no query. It knows too many rather than too few, except what another node has recorded since the
-// last refresh. Its methods may be called concurrently.
+// damagedContents are the contents that may have recorded damage, so that reads of all other
+// contents need no query. It knows too many rather than too few, except contents that another node
+// has recorded since the last refresh. Its methods may be called concurrently.
 type damagedContents struct {
 	mu    sync.Mutex
 	ids   map[metastore.ContentID]struct{}

@@ -11,8 +11,8 @@ import (
 	"sluice/metastore"
 )
 
-// refreshDamage is how long a node may not know what another one has recorded. Until then its reads
-// find the damage themselves.
+// refreshDamage is how long a node may not know another node's records. Until then its reads find
+// the damage themselves.
 const refreshDamage = 30 * time.Second
 
 // WatchDamage learns which damage is recorded, at the start and then every 30 seconds, until ctx
@@ -45,7 +45,7 @@ func (c *Checker) learnDamage(ctx context.Context) error {
 		}
 		if len(list) < page || len(ids) > maxDamaged {
 			if c.damaged.replace(ids) {
-				c.mendSoon() // what another node has recorded
+				c.mendSoon() // another node's records
 			}
 			return nil
 		}
@@ -67,8 +67,8 @@ func (c *Checker) DamagesOf(ctx context.Context, content metastore.ContentID) ([
 
 // LookAgain is called when a read has found that an extent's blocks first to last are damaged. It
 // returns the extent if reading it again may succeed: it has another object by now, because it was
-// healed, or what the store itself has is intact, so that the damage was in a cache. Otherwise it
-// records the damage. What cannot be found out is not recorded.
+// healed, or the store's own bytes are intact, so that the damage was in a cache. Otherwise it
+// records the damage. If it cannot find out, it records nothing.
 func (c *Checker) LookAgain(ctx context.Context, content metastore.ContentID, e *metastore.Extent, first, last int64) (*metastore.Extent, bool) {
 	at := metastore.Position{Part: e.Part, Offset: e.Offset}
 	list, err := c.meta.Extents(ctx, content, at, 1)
@@ -87,7 +87,7 @@ func (c *Checker) LookAgain(ctx context.Context, content metastore.ContentID, e 
 	if check.bad == 0 {
 		return now, true
 	}
-	// What cannot be recorded now is found again by the next read, or by the scrub.
+	// If this cannot be recorded now, the next read or the scrub finds it again.
 	_ = c.recordDamage(context.WithoutCancel(ctx), check.damage(metastore.ExtentID{Content: content, Position: at}))
 	return nil, false
 }
@@ -136,7 +136,7 @@ func (c *Checker) mendSoon() {
 	}
 }
 
-// DamageTotals returns what recorded damage sums up to.
+// DamageTotals returns the sums of recorded damage.
 func (c *Checker) DamageTotals(ctx context.Context) (metastore.DamageTotals, error) {
 	return c.meta.DamageTotals(ctx)
 }

@@ -22,14 +22,14 @@ const (
 )
 
 // Heal examines all recorded damage. Bytes that are intact again, because the medium or the object
-// was restored, are no longer recorded as damaged. Others are read from Options.HealFrom, if there
-// is one, and checked. An object is stored under a new name, and put into the damaged one's place,
-// and that one becomes garbage; an inline body is replaced. Heal returns the number of extents that
-// are not damaged any more. It continues after failures, and returns their number with a few of
-// them.
+// was restored, are no longer recorded as damaged. Bytes that are still damaged are read from
+// Options.HealFrom, if there is one, and checked. An object is stored under a new name, and put
+// into the damaged one's place, and that one becomes garbage; an inline body is replaced. Heal
+// returns the number of extents that are not damaged any more. It continues after failures, and
+// returns their number with a few of them.
 //
 // The new object is stored before the one transaction that refers to it, so that a crash leaves an
-// orphan at most. If two processes heal one extent, one of them succeeds, and the other one's
+// orphan at most. If two processes heal one extent, one of them succeeds, and the other process's
 // object is deleted.
 func (c *Checker) Heal(ctx context.Context) (extents int64, err error) {
 	for {
@@ -61,7 +61,7 @@ type healing struct {
 	source   error  // why it must not be used; nil: it may be
 }
 
-// all heals what is recorded. An error ends the run.
+// all heals all recorded damage. An error ends the run.
 func (h *healing) all(ctx context.Context) error {
 	h.inline = map[metastore.ExtentID]metastore.Damage{}
 	for after := (metastore.ExtentID{}); ; {
@@ -103,7 +103,7 @@ func (h *healing) count(ctx context.Context, id metastore.ExtentID, heal func() 
 	return nil
 }
 
-// extent returns a damaged extent, or nil if its content or its object is another one by now.
+// extent returns a damaged extent, or nil if its content or its object is another by now.
 func (c *Checker) extent(ctx context.Context, d metastore.Damage) (*metastore.Extent, error) {
 	list, err := c.meta.Extents(ctx, d.Content, d.Position, 1)
 	if err != nil || len(list) == 0 || list[0].Part != d.Part || list[0].Offset != d.Offset || list[0].Object != d.Object {
@@ -159,7 +159,7 @@ func (h *healing) object(ctx context.Context, d metastore.Damage, e *metastore.E
 	return healed, damagedSource(err)
 }
 
-// damagedSource returns err, and says that it is about the heal source if that is damaged.
+// damagedSource returns err, and adds that the heal source is damaged if it is.
 func damagedSource(err error) error {
 	if errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("--heal-from has damaged bytes too, and they are not used: %w", err)

@@ -20,8 +20,8 @@ const (
 	scrubPage    = 100       // extents
 	measureEvery = time.Hour // how much there is to check
 
-	// saveEvery is how often the scrub saves how far it is. After a crash it reads again what it
-	// has read since. saveTimeout bounds that.
+	// saveEvery is how often the scrub saves how far it is. After a crash it reads again all
+	// extents that it has read since. saveTimeout bounds a save.
 	saveEvery   = 30 * time.Second
 	saveTimeout = 10 * time.Second
 )
@@ -38,12 +38,12 @@ type scrubbing struct {
 	rate     float64   // bytes per second; 0: as fast as requests allow
 }
 
-// Scrub reads and checks all stored bytes once, and records what is damaged. It continues a round
-// that was interrupted, by this process or another one, or begins a round. It reads as slowly as
+// Scrub reads and checks all stored bytes once, and records damage. It continues a round that was
+// interrupted, by this process or another, or begins a round. It reads as slowly as
 // Options.ScrubPeriod permits, and while requests are in progress it takes at most a quarter of all
 // time. It returns the number of extents that it has checked, and an error, without an end of the
-// round, if the bytes or the metadata cannot be read. What was deleted or replaced before it was
-// read is no damage.
+// round, if the bytes or the metadata cannot be read. Bytes that were deleted or replaced before
+// they were read are no damage.
 func (c *Checker) Scrub(ctx context.Context) (extents int64, err error) {
 	x := scrubbing{c: c, pace: c.opt.Pace(), saved: time.Now()}
 	if x.state, err = c.meta.Scrub(ctx); err != nil {
@@ -62,7 +62,7 @@ func (c *Checker) Scrub(ctx context.Context) (extents int64, err error) {
 	return x.done, err
 }
 
-// run checks what the round has not checked yet.
+// run checks extents that the round has not checked yet.
 func (x *scrubbing) run(ctx context.Context) error {
 	for !x.state.Bodies {
 		page, err := x.c.meta.Objects(ctx, x.state.Object, scrubPage)

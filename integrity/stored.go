@@ -22,12 +22,12 @@ type storedCheck struct {
 	read   int64  // bytes
 }
 
-// all checks all blocks. An error says nothing about the bytes.
+// all checks all blocks. An error is not about the bytes.
 func (c *storedCheck) all(ctx context.Context) error {
 	return c.blocks(ctx, 0, (c.e.Size-1)/BlockSize)
 }
 
-// blocks checks blocks first to last. An error says nothing about the bytes.
+// blocks checks blocks first to last. An error is not about the bytes.
 func (c *storedCheck) blocks(ctx context.Context, first, last int64) error {
 	if err := CheckExtent(c.e); err != nil {
 		c.mark(0, (c.e.Size-1)/BlockSize, err)
