@@ -11,17 +11,17 @@ import (
 	"sluice/metastore"
 )
 
-// rowSums returns how many rows have a checksum, how many have none, and what is damaged.
+// rowSums returns how many rows have a checksum, how many have none, and the damage.
 func rowSums(t *testing.T, s *Store) (known, unknown int, damage []string) {
 	t.Helper()
-	testenv.OK(t, s.CheckRows(t.Context(), func(_ metastore.ContentID, has bool, what string) error {
+	testenv.OK(t, s.CheckRows(t.Context(), func(_ metastore.ContentID, has bool, wrong string) error {
 		if has {
 			known++
 		} else {
 			unknown++
 		}
-		if what != "" {
-			damage = append(damage, what)
+		if wrong != "" {
+			damage = append(damage, wrong)
 		}
 		return nil
 	}))

@@ -34,8 +34,8 @@ func moveBlob(t *testing.T, s *Store, from, to string) {
 	}))(t)
 }
 
-// TestUncopiedBlobsHaveNoShares: what is never copied, and what is copied with its bytes, leaves no
-// row of shares; and the row of a shared content is deleted with its last blob.
+// TestUncopiedBlobsHaveNoShares: a content that is never copied, or is copied with its bytes,
+// leaves no row of shares; and the row of a shared content is deleted with its last blob.
 func TestUncopiedBlobsHaveNoShares(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		putObject(t, s, "a", "one", 5, time.Time{})

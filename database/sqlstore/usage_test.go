@@ -62,7 +62,7 @@ func TestUsageRows(t *testing.T) {
 	putFor(t, s, "x", "one", "abc")
 	putFor(t, s, "x", "one", "abcd")
 	rows("x", 2)
-	putFor(t, s, "x", "one", "efgh") // what is replaced is garbage
+	putFor(t, s, "x", "one", "efgh") // the replaced content is garbage
 	putFor(t, s, "x", "empty", "")
 	rows("x", 4)
 	putFor(t, s, "y", "one", "abcd")

@@ -163,7 +163,7 @@ func (s *OptionalText) Scan(src any) error {
 }
 
 // Body scans anything but bytes as nil: a value of another type, as somebody could store it in
-// SQLite, is no body, and must not fail a query for others.
+// SQLite, is no body, and must not fail a query for other rows.
 type Body []byte
 
 // Scan implements sql.Scanner.

@@ -21,9 +21,10 @@ type Options struct {
 	// Readers is the number of SQLite connections for reads. 0: 4 to 8, depending on the number of
 	// processors.
 	Readers int
-	// TempFiles makes SQLite's reads sort in files, and not in memory, what exceeds their caches.
+	// TempFiles makes SQLite's reads sort rows that exceed their caches in files, and not in
+	// memory.
 	TempFiles bool
-	// Schema is what opening may change.
+	// Schema is the change that opening may make.
 	Schema SchemaChange
 	// Version is the schema's number that the database must have or get; 0: this program's. A
 	// database with an older one is only for rows that come from such a database.
@@ -55,8 +56,8 @@ func newDB(ctx context.Context, eng Engine, now func() time.Time) (*DB, error) {
 	return db, nil
 }
 
-// Wrap replaces the engine by what around returns for it. It is for tests that observe
-// transactions, or let them fail; no call may be running.
+// Wrap replaces the engine by around's result for it. It is for tests that observe transactions, or
+// let them fail; no call may be running.
 func (db *DB) Wrap(around func(Engine) Engine) { db.eng = around(db.eng) }
 
 // ListsInside reports whether the database has the function list_blobs, because each statement
@@ -97,11 +98,11 @@ func (db *DB) Migrated() (from, to int64) { return db.eng.migrated() }
 // wrapped. Other transactions may wait for it, so it must wait for nothing but the disk.
 func (db *DB) Guard(permit func() error) { db.eng.commitGuard().permit.Store(&permit) }
 
-// LostCommits returns a database.ErrSetBack if the engine lacks what was acknowledged to this
-// process, until ForgetCommits is called.
+// LostCommits returns a database.ErrSetBack if the engine lacks commits that were acknowledged to
+// this process, until ForgetCommits is called.
 func (db *DB) LostCommits() error { return db.eng.lostCommits() }
 
-// ForgetCommits makes LostCommits return nil for what was acknowledged until now.
+// ForgetCommits makes LostCommits return nil for commits that were acknowledged until now.
 func (db *DB) ForgetCommits() { db.eng.forgetCommits() }
 
 // Close waits for the running transaction, fails the waiting calls with ErrClosed and
@@ -122,7 +123,7 @@ func (db *DB) Stopped() <-chan struct{} { return db.eng.stopped() }
 // QuickCheck reads all pages in an SQLite database, a table at a time, beside its other users.
 // After each table it calls rest with the time that this took; the log is held only in between. If
 // it finds damage, it makes the store refuse writes, and returns an ErrCorrupt. Any other error,
-// such as ctx's soon after ctx has ended, says that the check is incomplete. On PostgreSQL it does
+// such as ctx's soon after ctx has ended, means that the check is incomplete. On PostgreSQL it does
 // nothing.
 func (db *DB) QuickCheck(ctx context.Context, rest func(took time.Duration)) error {
 	return db.eng.quickCheck(ctx, rest)
@@ -137,14 +138,15 @@ func (db *DB) CheckPages(ctx context.Context, step func(done, total int) error) 
 // Stats returns the figures.
 func (db *DB) Stats() Stats { return db.eng.stats() }
 
-// Write runs fn in a write transaction that is isolated from all others; see Engine.Write. In this
-// and in all other transactions Tx.Now is the time.
+// Write runs fn in a write transaction that is isolated from all other transactions; see
+// Engine.Write. In this and in all other transactions Tx.Now is the time.
 func (db *DB) Write(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Write(ctx, db.withTime(fn))
 }
 
-// WriteLocked is Write for an fn that locks what its decisions depend on. It is for operations that
-// several clients are likely to run concurrently on the same upload, session, channel or name.
+// WriteLocked is Write for an fn that locks the rows on which its decisions depend. It is for
+// operations that several clients are likely to run concurrently on the same upload, session,
+// channel or name.
 func (db *DB) WriteLocked(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.WriteLocked(ctx, db.withTime(fn))
 }
@@ -169,7 +171,7 @@ func (db *DB) Survey(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Survey(ctx, db.withTime(fn))
 }
 
-// listing runs a call that reads a list, when fewer than maxLists others run. It waits as long as
+// listing runs a call that reads a list, when fewer than maxLists of them run. It waits as long as
 // ctx is patient and then returns database.ErrBusy; a list that waits holds no connection.
 func (db *DB) listing(ctx context.Context, read func() error) error {
 	wait := database.Await(ctx, database.Patience)
@@ -248,7 +250,7 @@ func (db *DB) WriteLockedForDeletion(ctx context.Context, fn func(*Tx) error) er
 	return db.eng.WriteLocked(ctx, db.forDeletion(fn))
 }
 
-// ReadForDeletion is Read for an fn that decides what is deleted by age. It returns
+// ReadForDeletion is Read for an fn that selects rows for deletion by age. It returns
 // database.ErrClock while DeletionErr is not nil.
 func (db *DB) ReadForDeletion(ctx context.Context, fn func(*Tx) error) error {
 	return db.eng.Read(ctx, db.forDeletion(fn))
@@ -259,7 +261,7 @@ func (db *DB) SnapshotForDeletion(ctx context.Context, fn func(*Tx) error) error
 	return db.eng.Snapshot(ctx, db.forDeletion(fn))
 }
 
-// forDeletion is withTime for an fn that deletes by age or decides what is deleted. It returns
+// forDeletion is withTime for an fn that deletes by age or selects rows for it. It returns
 // database.ErrClock while DeletionErr is not nil.
 func (db *DB) forDeletion(fn func(*Tx) error) func(*Tx) error {
 	return func(t *Tx) error {

@@ -132,8 +132,8 @@ func (p *postgresEngine) firstAnswer(ctx context.Context) error {
 	}
 }
 
-// postgresConfig returns the pool's configuration: the DSN's settings, defaults for what the DSN
-// leaves out, and what every connection needs.
+// postgresConfig returns the pool's configuration: the DSN's settings, defaults for settings that
+// the DSN leaves out, and those that every connection needs.
 func postgresConfig(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {

@@ -25,8 +25,8 @@ func sessionsOf(t *testing.T, conn *pgx.Conn, name, condition string) (n int) {
 	return n
 }
 
-// TestPostgresOpensWithOneConnection: the first server replaces none, so what was connected to it
-// stays in the pool.
+// TestPostgresOpensWithOneConnection: the first server replaces none, so the connection to it stays
+// in the pool.
 func TestPostgresOpensWithOneConnection(t *testing.T) {
 	_, p := openNode(t, testenv.Postgres(t))
 	testenv.Equal(t, p.pool.Stat().NewConnsCount(), 1, "connections that opening made")
@@ -182,7 +182,7 @@ func TestPostgresPanic(t *testing.T) {
 	s, _ := openNode(t, testenv.Postgres(t))
 	func() {
 		defer func() {
-			testenv.Equal(t, recover(), "guard", "what was recovered")
+			testenv.Equal(t, recover(), "guard", "the value that was recovered")
 		}()
 		err := s.WriteLocked(t.Context(), func(t *Tx) error {
 			if err := hold(t, "name"); err != nil {

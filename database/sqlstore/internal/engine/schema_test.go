@@ -138,7 +138,7 @@ func TestEnginesHaveTheSameSchema(t *testing.T) {
 	postgres = slices.DeleteFunc(postgres, func(line string) bool { return strings.HasPrefix(line, "transactions") })
 	for i := range postgres {
 		postgres[i] = strings.Replace(postgres[i], "sha256(name_head)", "name_head", 1)
-		postgres[i] = strings.Replace(postgres[i], "substr(name, 1, 512)", "expression", 1) // SQLite does not say which
+		postgres[i] = strings.Replace(postgres[i], "substr(name, 1, 512)", "expression", 1) // SQLite names none
 	}
 	sessions := func(line string) bool {
 		return strings.HasPrefix(line, "sessions") || strings.HasPrefix(line, "session_")

@@ -104,7 +104,7 @@ func openSQLiteEngine(path string, opt Options) (*sqliteEngine, error) {
 	return e, nil
 }
 
-// openWriterConn opens the connection for writes, and changes the schema as opt says.
+// openWriterConn opens the connection for writes, and changes the schema as opt permits.
 func openWriterConn(path string, opt Options) (*sqliteConn, versions, error) {
 	if opt.Schema == Keep {
 		if _, err := os.Stat(path); err != nil { // SQLite would create it
@@ -286,8 +286,8 @@ func durability(t *Tx) (mode string, sync int64, err error) {
 // openTimeout is how long an open waits for other processes that open or migrate.
 const openTimeout = time.Minute
 
-// retryBusy retries fn while SQLite returns, in spite of its timeout, that the database is
-// locked, because others are opening it.
+// retryBusy retries fn while SQLite returns, in spite of its timeout, that the database is locked,
+// because other processes are opening it.
 func retryBusy(fn func() error) error {
 	for end := time.Now().Add(openTimeout); ; {
 		err := fn()

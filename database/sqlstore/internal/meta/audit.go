@@ -8,7 +8,7 @@ import (
 )
 
 // AuditAccounts reports where an account's counts differ from its blobs. It compares them in one
-// statement, so that the engine sorts what does not fit in memory.
+// statement, so that the engine sorts rows on disk if they exceed its memory.
 func AuditAccounts(t *engine.Tx, report func(format string, args ...any)) error {
 	var d accountDifference
 	return t.Each(accountDifferences+` ORDER BY account`, nil, d.fields(), func() error {
@@ -36,7 +36,7 @@ const accountDifferences = `SELECT account, CAST(SUM(blobs) AS BIGINT) AS blobs,
 
 // AuditShares reports where a content's references differ from the blobs that have it, and contents
 // that blobs have although they are garbage. It compares them in one statement each, so that the
-// engine sorts what does not fit in memory.
+// engine sorts rows on disk if they exceed its memory.
 func AuditShares(t *engine.Tx, report func(format string, args ...any)) error {
 	var d shareDifference
 	err := t.Each(shareDifferences+` ORDER BY content`, nil, d.fields(), func() error {
@@ -70,7 +70,7 @@ const shareDifferences = `SELECT content, CAST(SUM(blobs) AS BIGINT) AS blobs, C
 
 // AuditParts reports where an uneven content's parts do not follow each other, do not have its
 // extents' bytes, or are not the blob's, and parts without such a blob. It compares them in one
-// statement each, so that the engine sorts what does not fit in memory.
+// statement each, so that the engine sorts rows on disk if they exceed its memory.
 func AuditParts(t *engine.Tx, report func(format string, args ...any)) error {
 	var content metastore.ContentID
 	var part, have, want int64

@@ -8,7 +8,7 @@ import (
 	"sluice/metastore"
 )
 
-// AuditUsage reports where an owner's usage differs from what is stored for it, in one statement.
+// AuditUsage reports where an owner's usage differs from its rows, in one statement.
 func AuditUsage(t *engine.Tx, report func(format string, args ...any)) error {
 	var d usage.Delta
 	return t.Each(usageDifferences+` ORDER BY owner`, nil, append(engine.Args{&d.Owner}, usage.Fields(&d.Used)...), func() error {

@@ -92,8 +92,8 @@ func (t tx) blobRow(account, blobName string) (*blobRow, error) {
 	return r.blobRow(account, blobName)
 }
 
-// What a query for blobRow selects besides the row f of blobs, and how it joins that: for one row
-// f, and for several.
+// The columns that a query for blobRow selects besides the row f of blobs, and how it joins them:
+// for one row f, and for several.
 const (
 	firstExtent     = `COALESCE(e.size, 0), e.blocks, e.object, i.body, e.row_sum`
 	joinFirstExtent = `
@@ -104,7 +104,7 @@ const (
 		LEFT JOIN LATERAL (SELECT body FROM bodies WHERE e.object IS NULL AND content = f.content AND part = 0 AND off = 0 LIMIT 1) i ON true`
 )
 
-// scannedRow is what a query for blobRow selects.
+// scannedRow has the columns that a query for blobRow selects.
 type scannedRow struct {
 	blob    metastore.Blob
 	blobSum engine.StoredSum

@@ -142,7 +142,7 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 		if err := place(t); err != nil || created {
 			return err
 		}
-		return t.writeBlob(&row, old, found) // last, because the others need not wait for a result
+		return t.writeBlob(&row, old, found) // last, because the earlier statements need not wait for a result
 	})
 	if err != nil {
 		return metastore.Blob{}, err

@@ -19,8 +19,8 @@ const (
 )
 
 // recount calls correct in transactions of their own. It corrects counts with keys greater than
-// after, in their order, says a sentence about each, and returns the last key, or nil if no other
-// count can be wrong.
+// after, in their order, reports a sentence about each, and returns the last key, or nil if no
+// other count can be wrong.
 func (s *Metastore) recount(ctx context.Context, repaired func(format string, args ...any), correct func(t tx, after []byte, say func(format string, args ...any)) (last []byte, err error)) error {
 	type sentence struct {
 		format string
@@ -85,8 +85,7 @@ func page(query, key string) string {
 	return `SELECT * FROM (` + query + `) d WHERE ` + key + ` > $1 ORDER BY ` + key + ` LIMIT ($2 + 0)`
 }
 
-// RecountUsage makes the usage of each owner what its rows say, as RecountAccounts does for
-// accounts.
+// RecountUsage corrects each owner's usage by its rows, as RecountAccounts does for accounts.
 func (s *Metastore) RecountUsage(ctx context.Context, repaired func(format string, args ...any)) error {
 	return s.recount(ctx, repaired, func(t tx, after []byte, say func(format string, args ...any)) ([]byte, error) {
 		if err := t.Lock("recount", usage.Owners.Deltas); err != nil { // against a second correction
