@@ -20,11 +20,12 @@ export async function statusView(main, _parts, signal) {
   const place = h("div", { class: "stack" }, tiles, charts);
   main.append(h("div", { class: "head" }, h("div", null, h("h1", null, "Status"), h("p", { class: "sub" }, `${service.profile === "local" ? "Local instance" : "Hosted network"}, version ${service.version}, reads are ${service.reads}`))));
   const faults = h("div", null), unready = h("div", null), damage = h("div", null);
-  place.prepend(unready, damage);
+  // The last of the page, so that nothing moves when they appear or end.
+  const notices = h("div", { class: "standing" }, unready, damage);
   const below = h("div", { class: "stack" }, limits(service), faults);
   if (service.profile === "local") void showFaults(faults, signal);
   // The first figures come with everything, so that nothing moves.
-  const appear = () => place.isConnected || signal.aborted || main.append(place, below);
+  const appear = () => place.isConnected || signal.aborted || main.append(place, below, notices);
   let drawn, reason, damaged;
   await every(5000, signal, async () => {
     let figures;

@@ -11,9 +11,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// recordShifts runs before a page's scripts. It records the elements that moved without being
+// shiftRecorder runs before a page's scripts. It records the elements that moved without being
 // scrolled (Layout Instability), also just after an input.
-const recordShifts = `
+const shiftRecorder = `
 window.__shifts = [];
 new PerformanceObserver((list) => {
   for (const { value, sources } of list.getEntries()) {
@@ -26,6 +26,13 @@ new PerformanceObserver((list) => {
 
 // twoFrames waits until a change has been painted.
 const twoFrames = "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => r(true), 50))))"
+
+// recordShifts records the shifts on pages that are opened from now on.
+func (p *consolePage) recordShifts() {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: shiftRecorder})
+	testenv.OK(p.t, err)
+}
 
 // shifts fails the test if anything has moved since it was called last.
 func (p *consolePage) shifts(name string) {
@@ -42,8 +49,7 @@ func TestConsoleDoesNotMove(t *testing.T) {
 	t.Parallel()
 	s, p := openLocal(t, "")
 	channel := fillForScreens(s)
-	_, err := chromedp.Call(p.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: recordShifts})
-	testenv.OK(t, err)
+	p.recordShifts()
 	for _, width := range widths {
 		p.Do(chromedp.EmulateViewport(width, 900))
 		for _, view := range []screen{

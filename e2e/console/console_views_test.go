@@ -349,22 +349,27 @@ func TestConsoleShowsSetback(t *testing.T) {
 }
 
 // TestConsoleShowsDamage: after a read has found that an object is missing, the page shows how much
-// is damaged, and which command names it.
+// is damaged, and which command names it, and nothing moves when the notice appears.
 func TestConsoleShowsDamage(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true, Damaged: true}) // it logs the damage
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "lost"), make([]byte, 100_000))
-	p := openConsole(t, s, "#/status")
+	p := openConsole(t, s, "")
+	p.recordShifts()
+	p.Open("#/status")
 	p.untilText(".tiles", "1 blob")
+	p.untilText(".chart .legend", "Requests")
 	if n := evaluate[int](p, `document.querySelectorAll("#damaged").length`); n != 0 {
 		t.Error("damage is shown, and there is none")
 	}
+	p.shifts("status without damage")
 	objects := testenv.Must(filepath.Glob(filepath.Join(s.Data, "bytes", "??", "*")))(t)
 	testenv.Equal(t, len(objects), 1, "objects")
 	testenv.OK(t, os.Remove(objects[0]))
 	s.Must(500, "GET", e2e.BlobTarget("0x1", "lost"), nil)
 	p.untilText(".warn", "1 blob, in 1 extent")
 	p.untilText(".warn", "sluice check --recorded")
+	p.shifts("status with damage")
 }
 
 // TestConsoleHosted enters a key on a hosted service below a path, stores and shows a blob that
