@@ -13,7 +13,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -97,11 +96,6 @@ func (s *Set) Gauges(name, help, label string, values []string, read func(value 
 // Counters registers a counter for each label value.
 func (s *Set) Counters(name, help, label string, values []string, read func(value string) int64) {
 	s.register(Metric{name, help, TypeCounter, label, values}, func(value string) float64 { return float64(read(value)) })
-}
-
-// Seconds registers a counter of seconds.
-func (s *Set) Seconds(name, help string, read func() time.Duration) {
-	s.register(Metric{Name: name, Help: help, Type: TypeCounter}, func(string) float64 { return read().Seconds() })
 }
 
 // Constant registers a gauge of 1 with labels that describe the process.
