@@ -14,24 +14,13 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestFindAndTree checks the output and exit codes of find and tree.
-func TestFindAndTree(t *testing.T) {
+// TestFind checks the output and exit codes of find.
+func TestFind(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
 	for name, size := range map[string]int{"a.jpg": 10, "b.txt": 2000, "dir/c.jpg": 3000, "dir/deep/d.jpg": 0, "dir/deep/e f": 5, "dirt": 7, "\u202eodd": 1} {
 		s.Must(204, "PUT", "/v1/blobs/team/"+strings.ReplaceAll(name, " ", "%20"), make([]byte, size))
 	}
-	const whole = `team/
-├── a.jpg
-├── b.txt
-├── dir/
-│   ├── c.jpg
-│   └── deep/
-│       ├── d.jpg
-│       └── e f
-├── dirt
-└── "\u202eodd"
-`
 	const odd = "team/\u202eodd"
 	for _, test := range []struct {
 		args           string
@@ -61,14 +50,6 @@ func TestFindAndTree(t *testing.T) {
 		{"find team --larger much", 2, "", "sluice: --larger: want a size, such as 10MiB, not \"much\"\n"},
 		{"find team --older-than=-1h", 2, "", "sluice: --older-than -1h0m0s: must not be negative\n"},
 		{"find team --json -0", 2, "", "sluice: --print0 and --json both say how blobs are printed: use one of them\n"},
-
-		{"tree team", 0, whole, "2 folders, 7 blobs, 4.9 KiB\n"},
-		{"tree -q team/", 0, whole, ""},
-		{"tree -l team/dir", 0, "team/dir/\n├── [2.9 KiB]  c.jpg\n└── deep/\n    ├── [    0 B]  d.jpg\n    └── [    5 B]  e f\n", "1 folder, 3 blobs, 2.9 KiB\n"},
-		{"tree -L 1 team/dir/", 0, "team/dir/\n├── c.jpg\n└── deep/\n", "1 folder, 1 blob, 2.9 KiB, and more below level 1\n"},
-		{"tree nobody", 0, "", "there are no blobs in nobody/\n"},
-		{"tree team/none", 3, "", "sluice: there are no blobs below team/none/\n"},
-		{"tree team --level=-1", 2, "", "sluice: --level -1: must be at least 1\n"},
 	} {
 		r := s.Sluice(strings.Fields(test.args)...)
 		if r.Code != test.code || r.Stdout != test.stdout || r.Stderr != test.stderr {
@@ -77,7 +58,6 @@ func TestFindAndTree(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"find --json team/dir/ --name *.jpg": "dir/c.jpg dir/deep/d.jpg",
-		"tree --json team/dir/":              "dir/c.jpg dir/deep/ dir/deep/d.jpg dir/deep/e f",
 	} {
 		var names []string
 		for line := range strings.Lines(s.Sluice(strings.Fields(args)...).Stdout) {

@@ -82,7 +82,7 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{"key list --data NONE", 3, "there is no data in the folder NONE: name another with --data"},
 		{"check --books --data NONE", 3, "there is no data in the folder NONE: name another with --data"},
 		{"check --data NONE", 3, "it is not the data folder of an instance\n"},
-		{"damaged --data NONE", 3, "there is no data in the folder NONE"},
+		{"check --recorded --data NONE", 3, "there is no data in the folder NONE"},
 		{"recover --data NONE", 3, "it is not the data folder of an instance\n"},
 		{"backup ls NONE", 3, "there is no folder NONE\n"},
 		{"context use none", 3, "there is no such context"},
