@@ -5,18 +5,6 @@ import (
 	"time"
 )
 
-// OldestSchema is the oldest schema with which nodes of its version can run beside nodes of this
-// version. Nodes of an older schema would fail or miscount on the present one:
-//
-//   - before 9 they insert sales without an id, so that payments fail;
-//   - before 11 they do not count objects, names and channels;
-//   - before 12 they lose blobs' metadata;
-//   - before 24 they write to a database that was set back.
-//
-// A change on which the previous version's nodes cannot work must raise OldestSchema to its own
-// schema (docs/versioning.md).
-const OldestSchema = 24
-
 // Nodes records the servers that share one database, and each server's settings. Like a lease, a
 // record ends by the engine's clock.
 type Nodes interface {

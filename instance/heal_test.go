@@ -182,9 +182,6 @@ func TestDamagedRowIsNotHealed(t *testing.T) {
 		h.do(h.place, func(s *storage.Stores, blobs *blob.Service) {
 			h.put(blobs, "name", 1000)
 			testenv.Must(h.backUp(h.place))(t)
-			if h.at.Meta != "" {
-				h.sql(`ALTER TABLE extents DISABLE TRIGGER extents_without_sum`)
-			}
 			h.sql(`UPDATE extents SET blocks = CAST('four' AS BLOB) WHERE content = ` + h.content(blobs, "name"))
 			testenv.Must(blobs.Scrub(t.Context()))(t)
 			h.wantDamaged(s, 1, "before the heal")

@@ -28,15 +28,12 @@ func (s *selection) choose(ctx context.Context, repo *backup.Repository, m *back
 	}
 	s.contents, s.objects = map[string]int64{}, map[string]bool{}
 	blobs, extents := m.Table("blobs"), m.Table("extents")
-	err := repo.Rows(ctx, blobs, func(rows [][]any) error {
+	err := rowsOf(ctx, repo, m, blobs, func(rows [][]any) error {
 		content, shared := slices.Index(blobs.Columns, "content"), slices.Index(blobs.Columns, "shared")
 		for _, row := range s.selected(blobs, rows) {
 			id, _ := row[content].([]byte)
-			if of, _ := row[shared].([]byte); bytes.Equal(of, id) {
-				s.contents[string(id)]++
-			} else {
-				s.contents[string(id)] += 0
-			}
+			one, _ := row[shared].(int64)
+			s.contents[string(id)] += one
 		}
 		return nil
 	})

@@ -54,8 +54,8 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 	if err := checkLocation(target); err != nil {
 		return result, fmt.Errorf("the target: %w", err)
 	}
-	if m.Schema > storage.Schema() {
-		return result, fmt.Errorf("the backup has schema %d, and this version knows those up to %d: restore it with the version %s or a newer one", m.Schema, storage.Schema(), m.Program)
+	if err := checkSchema(m); err != nil {
+		return result, err
 	}
 	r := &restorer{repo: repo, manifest: m, location: target, part: selection{account: opt.Account, prefix: opt.Prefix}}
 	r.progress, r.id = newReporter(opt.Progress, opt.Damaged), m.Instance
@@ -64,8 +64,7 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 		r.id = hex.EncodeToString(sum[:])[:len(m.Instance)]
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	caller := ctx
-	ctx, existed, err := r.open(ctx)
+	ctx, existed, err := r.openTarget(ctx)
 	if err != nil {
 		return result, err
 	}
@@ -74,9 +73,6 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 		return result, r.target.Bytes.Delete(ctx, history.CopyObject)
 	}
 	err = r.load(ctx, &result)
-	if err == nil && r.older() {
-		ctx, err = r.migrate(caller)
-	}
 	if err == nil {
 		err = r.complete(ctx, &result)
 	}
@@ -84,40 +80,6 @@ func Restore(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t
 		err = cause
 	}
 	return result, err
-}
-
-// older reports whether the backup has an older schema than this version.
-func (r *restorer) older() bool { return r.manifest.Schema < storage.Schema() }
-
-// open opens and marks the target, with the backup's schema. It reports whether the target is the
-// restored instance already.
-func (r *restorer) open(ctx context.Context) (_ context.Context, existed bool, err error) {
-	if !r.older() {
-		return r.openTarget(ctx)
-	}
-	r.target, err = storage.OpenOlder(ctx, r.location, r.manifest.Schema, r.markBytes)
-	if !errors.Is(err, database.ErrNewer) {
-		return r.takeTarget(ctx, err)
-	}
-	ctx, existed, err = r.openTarget(ctx)
-	if err == nil && !existed {
-		err = errors.New("the target: a restore was interrupted there when the rows had been migrated to this version's schema: empty it")
-	}
-	return ctx, existed, err
-}
-
-// migrate brings the target's rows from the backup's schema to this version's.
-func (r *restorer) migrate(ctx context.Context) (context.Context, error) {
-	err := r.close()
-	r.cleanup, r.marked = nil, false
-	if err == nil {
-		r.target, err = storage.OpenMigrated(ctx, r.location)
-	}
-	if err != nil {
-		return ctx, fmt.Errorf("migrating the metadata: %w", err)
-	}
-	ctx, _, err = r.takeTarget(ctx, nil)
-	return ctx, err
 }
 
 // load stores the backup's objects and rows in the target.
@@ -222,12 +184,12 @@ func (r *restorer) restoreTables(ctx context.Context, result *RestoreResult) err
 	}
 	for i := range r.manifest.Tables {
 		t := &r.manifest.Tables[i]
-		load := storage.Table{Name: t.Name, Columns: t.Columns, Key: t.Key}
+		load := loadedTable(t)
 		switch t.Name {
 		case storage.ObjectsTable, storage.InlineTable, backup.BodiesTable:
 			continue
 		}
-		err := r.repo.Rows(ctx, t, func(rows [][]any) error {
+		err := rowsOf(ctx, r.repo, r.manifest, t, func(rows [][]any) error {
 			rows = r.part.rows(t, rows)
 			if t.Name == "blobs" {
 				result.Blobs += int64(len(rows))
@@ -261,7 +223,7 @@ func (r *restorer) tables() (list []storage.Table) {
 		switch t.Name {
 		case storage.ObjectsTable, storage.InlineTable, backup.BodiesTable:
 		default:
-			list = append(list, storage.Table{Name: t.Name, Columns: t.Columns, Key: t.Key})
+			list = append(list, loadedTable(&t))
 		}
 	}
 	return list

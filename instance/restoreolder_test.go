@@ -9,20 +9,14 @@ import (
 
 	"sluice/backup"
 	"sluice/blob"
+	"sluice/database"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
 )
 
-// olderColumns are the columns that a schema has not, by their tables.
-func olderColumns(schema int) map[string][]string {
-	if schema < 27 {
-		return map[string][]string{"blobs": {"row_sum"}, "extents": {"row_sum"}, "sessions": {"row_sum"}}
-	}
-	return nil
-}
-
-// asOlder copies a backup into a new repository as a version with an older schema has made it.
-func asOlder(t *testing.T, from *backup.Repository, schema int) *backup.Repository {
+// asDevelopment copies a backup into a new repository as a version before the first release has
+// made it.
+func asDevelopment(t *testing.T, from *backup.Repository) *backup.Repository {
 	t.Helper()
 	was := testenv.Must(from.Open(t.Context(), ""))(t)
 	to := newRepository()
@@ -32,29 +26,32 @@ func asOlder(t *testing.T, from *backup.Repository, schema int) *backup.Reposito
 	w.Reset()
 	tables := w.Manifest.Tables
 	w.Manifest = *was
-	w.Manifest.Tables, w.Manifest.Packs, w.Manifest.Schema, w.Manifest.Program = tables, []backup.Pack{}, schema, "older"
+	w.Manifest.Tables, w.Manifest.Packs, w.Manifest.Schema, w.Manifest.Program = tables, []backup.Pack{}, database.DevelopmentSchema, "older"
+	var retained [][]any
 	for i := range was.Tables {
 		table := &was.Tables[i]
 		if table.Name == backup.BodiesTable {
 			continue
 		}
-		lacks := func(column string) bool { return slices.Contains(olderColumns(schema)[table.Name], column) }
-		testenv.OK(t, w.Table(table.Name, slices.DeleteFunc(slices.Clone(table.Columns), lacks), table.Key))
+		columns := slices.Clone(table.Columns)
+		if table.Name == "usage_sums" {
+			columns = columns[:len(columns)-1]
+		}
+		testenv.OK(t, w.Table(table.Name, columns, table.Key))
 		testenv.OK(t, from.Rows(t.Context(), table, func(rows [][]any) error {
-			for _, row := range rows {
-				var left []any
-				for i, value := range row {
-					if !lacks(table.Columns[i]) {
-						left = append(left, value)
-					}
-				}
-				if err := w.Rows([][]any{left}); err != nil {
-					return err
+			for i, row := range rows {
+				switch table.Name {
+				case "blobs":
+					developmentBlob(table, row)
+				case "usage_sums":
+					rows[i], retained = row[:len(columns)], append(retained, []any{row[0], row[len(columns)]})
 				}
 			}
-			return nil
+			return w.Rows(rows)
 		}))
 	}
+	testenv.OK(t, w.Table("retained_sums", []string{"owner", "retained"}, 1))
+	testenv.OK(t, w.Rows(retained))
 	testenv.OK(t, w.EndTables())
 	testenv.OK(t, w.StoreTables(ctx))
 	for o, err := range from.Objects(t.Context(), was) {
@@ -77,8 +74,26 @@ func asOlder(t *testing.T, from *backup.Repository, schema int) *backup.Reposito
 	return to
 }
 
-// TestRestoreOfAnOlderSchema restores backups with each older schema that has backups: to SQLite
-// and PostgreSQL, whole and in part, after an interruption, and twice. A check finds nothing.
+// developmentBlob changes a row of blobs into one with database.DevelopmentSchema.
+func developmentBlob(table *backup.Table, row []any) {
+	column := func(name string) *any { return &row[slices.Index(table.Columns, name)] }
+	content := (*column("content")).([]byte)
+	if text, ok := (*column("metadata")).([]byte); ok {
+		*column("metadata") = slices.Concat(content, text)
+	} else { // of an earlier content
+		*column("metadata") = slices.Concat(make([]byte, len(content)), []byte("A:b\n"))
+	}
+	if *column("shared") == any(int64(1)) {
+		*column("shared") = content
+	} else {
+		*column("shared") = nil
+	}
+}
+
+// TestRestoreOfAnOlderSchema restores a backup of the time before the first release: to SQLite and
+// PostgreSQL, whole and in part, after an interruption, and twice. A check finds nothing. Backups
+// with other schemas are refused.
+// Invariant 109.
 func TestRestoreOfAnOlderSchema(t *testing.T) {
 	t.Parallel()
 	data := newSource(t)
@@ -87,29 +102,32 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 	testenv.OK(t, s.Close())
 	current := newRepository()
 	backedUp(t, data, current)
-	for schema := 25; schema < storage.Schema(); schema++ {
-		older := asOlder(t, current, schema)
-		m := testenv.Must(older.Open(t.Context(), ""))(t)
-		folder := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
-		left := 4
-		_, err := Restore(t.Context(), &backup.Repository{Bytes: cutOpens{older.Bytes, &left}}, m, folder, RestoreOptions{})
-		testenv.Is(t, err, errKilled, "a restore that is interrupted")
-		restoreOlder(t, older, m, folder)
-		again := testenv.Must(Restore(t.Context(), older, m, folder, RestoreOptions{}))(t)
-		if !again.Existed {
-			t.Error("a restore that was complete was repeated")
+	older := asDevelopment(t, current)
+	m := testenv.Must(older.Open(t.Context(), ""))(t)
+	folder := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
+	left := 4
+	_, err := Restore(t.Context(), &backup.Repository{Bytes: cutOpens{older.Bytes, &left}}, m, folder, RestoreOptions{})
+	testenv.Is(t, err, errKilled, "a restore that is interrupted")
+	restoreOlder(t, older, m, folder)
+	again := testenv.Must(Restore(t.Context(), older, m, folder, RestoreOptions{}))(t)
+	if !again.Existed {
+		t.Error("a restore that was complete was repeated")
+	}
+	postgres := Location{Data: filepath.Join(testenv.MemoryDir(t), "to"), Meta: testenv.Postgres(t)}
+	restoreOlder(t, older, m, postgres)
+	_, part := restored(t, older, RestoreOptions{Account: "a", Prefix: "small"})
+	testenv.Equal(t, part.Blobs, 3, "blobs in a part")
+	for schema, says := range map[int]string{
+		storage.Schema() + 1:           "a newer one",
+		database.DevelopmentSchema - 1: "the commit 897e77e3 is the last that opens it",
+	} {
+		m.Schema = schema
+		_, err := Restore(t.Context(), older, m, Location{Data: filepath.Join(testenv.MemoryDir(t), "refused")}, RestoreOptions{})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("a backup with the schema %d: %v", schema, err)
 		}
-		postgres := Location{Data: filepath.Join(testenv.MemoryDir(t), "to"), Meta: testenv.Postgres(t)}
-		restoreOlder(t, older, m, postgres)
-		_, part := restored(t, older, RestoreOptions{Account: "a", Prefix: "small"})
-		testenv.Equal(t, part.Blobs, 3, "blobs in a part")
 	}
-	m := testenv.Must(current.Open(t.Context(), ""))(t)
-	m.Schema++
-	_, err := Restore(t.Context(), current, m, Location{Data: filepath.Join(testenv.MemoryDir(t), "newer")}, RestoreOptions{})
-	if err == nil || !strings.Contains(err.Error(), "a newer one") {
-		t.Errorf("a backup with a newer schema: %v", err)
-	}
+	testenv.Equal(t, storage.Schema(), database.OldestSchema, "the only schema that restores know besides that one")
 }
 
 // restoreOlder restores a backup, checks the instance and reads its blobs.

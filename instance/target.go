@@ -33,17 +33,12 @@ type restorer struct {
 	cleanup  []func() error
 }
 
-// openTarget opens and marks the target, and waits for its lease. It reports whether the target is
-// the restored instance. The context that it returns ends if the lease is lost.
+// openTarget opens and marks the target, and waits for the lease of a database that several nodes
+// can use. It marks the target before anything is created there, and before the wait, which takes
+// seconds. It reports whether the target is the restored instance. The context that it returns ends
+// if the lease is lost.
 func (r *restorer) openTarget(ctx context.Context) (_ context.Context, existed bool, err error) {
 	r.target, err = storage.OpenEndpoint(ctx, r.location, false, r.markBytes)
-	return r.takeTarget(ctx, err)
-}
-
-// takeTarget marks the target, unless err is why it was not opened, and waits for the lease of a
-// database that several nodes can use. It marks the target before anything is created there, and
-// before the wait, which takes seconds.
-func (r *restorer) takeTarget(ctx context.Context, err error) (_ context.Context, existed bool, _ error) {
 	if err != nil {
 		if errors.Is(err, database.ErrOlder) {
 			err = fmt.Errorf("it must be empty, or have an interrupted restore's data from this version; it is not changed: %w", err)

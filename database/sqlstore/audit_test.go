@@ -48,12 +48,12 @@ func fillAudited(t *testing.T, s *Store) {
 
 // sharedBlobs inserts two blobs that share a content.
 var sharedBlobs = rawBlob("a", "b", 0) + rawBlob("a", "c", 0) + `
-	UPDATE blobs SET content = x'30313233343536373839616263646566', shared = x'30313233343536373839616263646566';
+	UPDATE blobs SET content = x'30313233343536373839616263646566', shared = 1;
 	INSERT INTO shares VALUES (x'30313233343536373839616263646566', 2);`
 
 // unevenBlob inserts a blob of 12 bytes in the parts 1 and 3.
 var unevenBlob = rawBlob("a", "b", 12) + `
-	INSERT INTO starts SELECT content, 1, 0, 5 FROM blobs UNION ALL SELECT content, 3, 5, 7 FROM blobs;
+	INSERT INTO starts (content, part, start, size) SELECT content, 1, 0, 5 FROM blobs UNION ALL SELECT content, 3, 5, 7 FROM blobs;
 	INSERT INTO extents (content, part, off, size, blocks, object) SELECT content, part, 0, size, x'', CAST('object' || part AS BLOB) FROM starts;
 	UPDATE blobs SET part_size = 70368744177664;`
 
@@ -110,8 +110,7 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"content of two blobs", rawBlob("a", "b", 0) + rawBlob("a", "c", 0) + ` UPDATE blobs SET content = x'30313233343536373839616263646566'`, "0 references are counted, but there are 2 blobs, of them 0 marked"},
 		{"share not counted", sharedBlobs + ` DELETE FROM shares`, "0 references are counted, but there are 2 blobs, of them 2 marked"},
 		{"share miscounted", sharedBlobs + ` UPDATE shares SET refs = 1`, "1 references are counted, but there are 2 blobs, of them 2 marked"},
-		{"share not marked", sharedBlobs + ` UPDATE blobs SET shared = NULL WHERE name_head = CAST('b' AS BLOB); UPDATE shares SET refs = 1`, "1 references are counted, but there are 2 blobs, of them 1 marked"},
-		{"share of another content", sharedBlobs + ` UPDATE blobs SET shared = x'00' WHERE name_head = CAST('b' AS BLOB)`, "2 references are counted, but there are 2 blobs, of them 1 marked"},
+		{"share not marked", sharedBlobs + ` UPDATE blobs SET shared = 0 WHERE name_head = CAST('b' AS BLOB); UPDATE shares SET refs = 1`, "1 references are counted, but there are 2 blobs, of them 1 marked"},
 		{"share of no blob", `INSERT INTO shares VALUES (x'30313233343536373839616263646566', 1)`, "1 references are counted, but there are 0 blobs"},
 		{"blob of garbage", rawBlob("a", "b", 0) + ` INSERT INTO garbage (content, since) SELECT content, 1 FROM blobs`, "is garbage, but a blob has it"},
 		{"shared and exact", sharedBlobs, ""},
@@ -139,7 +138,7 @@ func TestAuditFindsDamage(t *testing.T) {
 		{"usage miscounted", evenBlob + ` UPDATE usage SET bytes = 13`, `owner "o": counted beyond what is stored: 1 bytes, 0 uploads, 0 objects`},
 		{"usage lost", evenBlob + ` DELETE FROM usage`, `-12 bytes, 0 uploads, -1 objects, -1 bytes of names`},
 		{"usage of sums", `INSERT INTO usage_sums (owner, bytes, uploads, channels) VALUES (CAST('o' AS BLOB), 0, 1, 2)`, "0 bytes, 1 uploads, 0 objects, 0 bytes of names, 2 channels"},
-		{"retained of nothing", `INSERT INTO retained_sums VALUES (CAST('o' AS BLOB), 3)`, "0 channels, 3 bytes retained"},
+		{"retained of nothing", `INSERT INTO usage_sums (owner, bytes, uploads, retained) VALUES (CAST('o' AS BLOB), 0, 0, 3)`, "0 channels, 3 bytes retained"},
 		{"garbage not counted", `INSERT INTO garbage VALUES (x'30313233343536373839616263646566', 1, CAST('o' AS BLOB), 4)`, "0 channels, -4 bytes retained"},
 		{"upload and exact", openedUpload, ""},
 		{"upload without a part", openedUpload + ` DELETE FROM parts`, "its upload counts 1 parts, and the bytes that it counts differ by 5; there are 0 parts"},

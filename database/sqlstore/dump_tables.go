@@ -20,8 +20,6 @@ type table struct {
 
 // dumped are the tables that belong to an instance, in the order of dumping and loading.
 var dumped = []table{
-	// In this order, because triggers change garbage by shares when it is inserted, starts when
-	// garbage is deleted, and blobs by starts.
 	{name: "shares", key: []string{"content"}, rest: []string{"refs"}},
 	{name: "garbage", key: []string{"content"}, rest: []string{"since", "owner", "charge"}},
 	{name: "starts", key: []string{"content", "part"}, rest: []string{"start", "size", "checksum"}},
@@ -50,9 +48,7 @@ var dumped = []table{
 	{name: "aliases", key: []string{"name"}, rest: []string{"account"}},
 	{name: "aliases_version", key: []string{"version"}},
 	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usage.Columns, ", ")},
-	{name: "usage_sums", key: []string{"owner"}, rest: strings.Split(usage.SummedColumns, ", ")},
-	// The last one, because triggers change it when rows are deleted from the others.
-	{name: "retained_sums", key: []string{"owner"}, rest: []string{"retained"}},
+	{name: "usage_sums", key: []string{"owner"}, rest: strings.Split(usage.Columns, ", ")},
 }
 
 // notDumped are the tables that Dump does not read. Most belong to one database; triggers fill the

@@ -27,9 +27,6 @@ type Options struct {
 	Beside bool
 	// Schema is what opening may change.
 	Schema SchemaChange
-	// Version is the schema's number that the database must have or get; 0: this program's. Of a
-	// store with an older one only what Load needs may be used, properties, leases and keys.
-	Version int
 	// BlobCache bounds, in bytes, a cache for blobs that are read often, with their inline bodies;
 	// 0: no cache. It is for SQLite only, and requires that no other Store, in this process or
 	// another, changes blobs while this one is open.
@@ -169,7 +166,7 @@ func OpenPostgres(ctx context.Context, dsn string, opt Options) (*Store, error) 
 }
 
 func (o Options) engine(rows engine.RowWatcher) engine.Options {
-	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Beside: o.Beside, Schema: o.Schema, Version: o.Version, Rows: rows}
+	return engine.Options{Now: o.Now, Readers: o.Readers, TempFiles: o.TempFiles, Beside: o.Beside, Schema: o.Schema, Rows: rows}
 }
 
 // Stats are the figures of a Store since it was opened. Each is exact, but together they are not a

@@ -20,7 +20,7 @@ func usageIsExact(t *testing.T, s *Store, owner string) metastore.Used {
 		Uploads: value(t, s, `SELECT COUNT(*) FROM uploads WHERE state = 0 AND owner = $1`, []byte(owner)),
 		Objects: value(t, s, `SELECT (SELECT COUNT(*) FROM blobs WHERE owner = $1)
 			+ (SELECT COUNT(*) FROM parts p JOIN uploads u ON u.content = p.content WHERE u.state = 0 AND u.owner = $1)`, []byte(owner)),
-		Names: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail) + CASE WHEN substr(metadata, 1, 16) = content THEN length(metadata) - 16 ELSE 0 END), 0) FROM blobs WHERE owner = $1)
+		Names: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(length(name_head) + length(name_tail) + COALESCE(length(metadata), 0)), 0) FROM blobs WHERE owner = $1)
 			+ (SELECT COALESCE(SUM(length(name) + COALESCE(length(metadata), 0)), 0) FROM uploads WHERE state = 0 AND owner = $1) AS BIGINT)`, []byte(owner)),
 		Channels: value(t, s, `SELECT COUNT(*) FROM channels WHERE owner = $1`, []byte(owner)),
 		Retained: value(t, s, `SELECT CAST((SELECT COALESCE(SUM(charge), 0) FROM garbage WHERE owner = $1)
@@ -100,7 +100,7 @@ func TestUsageRows(t *testing.T) {
 	}
 	rows("x", 0)
 	rows("y", 0)
-	holds(t, s, 1, `SELECT COUNT(*) FROM usage_sums`)
+	holds(t, s, 3, `SELECT COUNT(*) FROM usage_sums`)
 
 	for i := range 200 {
 		remove(t, s, fmt.Sprint("x", i))

@@ -1,9 +1,8 @@
 package nodes
 
 import (
+	"context"
 	"crypto/sha256"
-	"database/sql"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,37 +13,22 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite"
 
+	"sluice/database"
 	"sluice/e2e"
 	"sluice/internal/testenv"
 )
 
-// olderVersion is a schema version that commands must not migrate.
-const olderVersion = 11
+// older makes a database one of the time before the first release.
+var older = fmt.Sprintf(`UPDATE schema_version SET version = %d`, database.DevelopmentSchema)
 
-// olderMigrations returns the statements that make the schema of a version on an engine.
-func olderMigrations(t *testing.T, engine string, version int) string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join("..", "..", "database", "sqlstore", "internal", "engine", "migrations", engine, "*.sql"))
-	if err != nil || len(names) < version {
-		t.Fatalf("there are %d migrations, %v", len(names), err)
-	}
-	all := "CREATE TABLE schema_version (version BIGINT NOT NULL PRIMARY KEY);\n"
-	for i, name := range names[:version] { // Glob sorts them
-		script, err := os.ReadFile(name)
-		testenv.OK(t, err)
-		all += fmt.Sprintf("%s\nINSERT INTO schema_version VALUES (%d);\n", script, i+1)
-	}
-	return all
-}
-
-// olderFolder returns a stopped data folder of olderVersion.
+// olderFolder returns a stopped data folder with an older schema.
 func olderFolder(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()
-	db, err := sql.Open("sqlite", filepath.Join(data, "meta.db"))
-	testenv.OK(t, err)
-	_, err = db.ExecContext(t.Context(), "PRAGMA journal_mode=WAL;"+olderMigrations(t, "sqlite", olderVersion))
-	testenv.OK(t, errors.Join(err, db.Close(), os.Mkdir(filepath.Join(data, "bytes"), 0o700), os.WriteFile(filepath.Join(data, "lock"), nil, 0o600)))
+	s := e2e.Start(t, e2e.Options{Data: data})
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "name"), e2e.Content(1, 20_000))
+	s.Stop()
+	e2e.Execute(t, data, older)
 	return data
 }
 
@@ -53,9 +37,7 @@ func filesOf(t *testing.T, data string) string {
 	t.Helper()
 	var list strings.Builder
 	err := filepath.WalkDir(data, func(name string, entry fs.DirEntry, err error) error {
-		// The bytes' lock is an empty file; a command creates it where only a version before the
-		// lock has run.
-		if err != nil || entry.IsDir() || entry.Name() == "sluice.lock" {
+		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := os.ReadFile(name)
@@ -80,18 +62,18 @@ func commandsOnMetadata(location ...string) [][]string {
 	return list
 }
 
-// refusesOlder checks that a command refuses metadata from an older version.
+// refusesOlder checks that a command refuses metadata from an older version, and names the commit
+// that opens it.
 func refusesOlder(t *testing.T, command []string) {
 	t.Helper()
 	r := e2e.SluiceRuns(t, command...)
-	if r.Code != 1 || !strings.Contains(r.Stderr, "database is older than this program") {
+	if r.Code != 1 || !strings.Contains(r.Stderr, "database is older than this program") || !strings.Contains(r.Stderr, "897e77e3") {
 		t.Errorf("sluice %s: exit code %d, %s%s", strings.Join(command, " "), r.Code, r.Stdout, r.Stderr)
 	}
 }
 
-// TestCommandsLeaveOlderFolders runs every command that opens metadata on a stopped folder from an
-// older version: each refuses it and changes no byte in it. A server migrates it when it starts,
-// and logs that.
+// TestCommandsLeaveOlderFolders runs the server and every command that opens metadata on a stopped
+// folder from an older version: each refuses it and changes no byte in it.
 // Invariant 109.
 func TestCommandsLeaveOlderFolders(t *testing.T) {
 	t.Parallel()
@@ -99,17 +81,12 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 	before := filesOf(t, data)
 	for _, command := range append(commandsOnMetadata("--data", data),
 		[]string{"backup", filepath.Join(t.TempDir(), "place"), "--data", data},
+		[]string{"serve", "--addr", "127.0.0.1:0", "--data", data},
 	) {
 		refusesOlder(t, command)
 		if after := filesOf(t, data); after != before {
 			t.Fatalf("sluice %s has changed the folder:\n%s\n%s", strings.Join(command, " "), before, after)
 		}
-	}
-	s := e2e.Start(t, e2e.Options{Data: data})
-	s.Logged(fmt.Sprintf("from_schema=%d", olderVersion))
-	s.Stop()
-	if r := e2e.SluiceRuns(t, "key", "list", "--data", data); r.Code != 0 {
-		t.Errorf("key list after a server's start: exit code %d, %s", r.Code, r.Stderr)
 	}
 }
 
@@ -120,6 +97,7 @@ func TestRestoreLeavesAnOlderTarget(t *testing.T) {
 	t.Parallel()
 	data, current := olderFolder(t), filepath.Join(t.TempDir(), "current")
 	e2e.Start(t, e2e.Options{Data: current}).Stop()
+	testenv.OK(t, os.RemoveAll(filepath.Join(data, "bytes"))) // it is no instance without them
 	database := filesOf(t, filepath.Join(data, "meta.db"))
 	place := filepath.Join(t.TempDir(), "place")
 	e2e.Prints(t, "backup", place, "--data", current)
@@ -133,17 +111,13 @@ func TestRestoreLeavesAnOlderTarget(t *testing.T) {
 // Invariant 109.
 func TestCommandsLeaveOlderPostgres(t *testing.T) {
 	t.Parallel()
-	dsn := testenv.Postgres(t)
-	c, err := pgx.Connect(t.Context(), dsn)
-	testenv.OK(t, err)
-	t.Cleanup(func() {
-		if err := c.Close(t.Context()); err != nil && t.Context().Err() == nil {
-			t.Error(err)
-		}
-	})
-	if _, err := c.PgConn().Exec(t.Context(), olderMigrations(t, "postgres", olderVersion)).ReadAll(); err != nil {
-		t.Fatal(err)
-	}
+	cluster := e2e.NewCluster(t, e2e.Options{})
+	cluster.Start(1)
+	cluster.Nodes[0].Stop()
+	dsn := cluster.Database.DSN()
+	c := testenv.Must(pgx.Connect(t.Context(), dsn))(t)
+	t.Cleanup(func() { testenv.Check(t, c.Close(context.Background())) })
+	testenv.Must(c.Exec(t.Context(), older))(t)
 	describe := func() string {
 		t.Helper()
 		var text string

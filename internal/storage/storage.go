@@ -339,34 +339,15 @@ type Endpoint struct {
 // nothing. It returns database.ErrOlder if there is metadata with an older schema. If mark is not
 // nil, OpenEndpoint calls it with the bytes before it creates the metadata. The caller must Close
 // the endpoint.
-func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error) (*Endpoint, error) {
-	options := sqlstore.Options{Schema: sqlstore.Create}
-	if existing {
-		options.Schema = sqlstore.Keep
-	}
-	return openEndpoint(ctx, l, existing, mark, options)
-}
-
-// OpenOlder opens a target like OpenEndpoint, and creates its metadata with an older schema, for
-// rows that have it. It returns database.ErrNewer if there is metadata with a newer one. When the
-// rows are loaded, the endpoint must be closed and opened by OpenMigrated.
-func OpenOlder(ctx context.Context, l Location, schema int, mark func(context.Context, bytestore.Store) error) (*Endpoint, error) {
-	return openEndpoint(ctx, l, false, mark, sqlstore.Options{Schema: sqlstore.Create, Version: schema})
-}
-
-// OpenMigrated opens a target, and brings the schema of its metadata up to date.
-func OpenMigrated(ctx context.Context, l Location) (*Endpoint, error) {
-	return openEndpoint(ctx, l, false, nil, sqlstore.Options{Schema: sqlstore.Migrate})
-}
-
-func openEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error, options sqlstore.Options) (_ *Endpoint, err error) {
-	s := &Stores{}
+func OpenEndpoint(ctx context.Context, l Location, existing bool, mark func(context.Context, bytestore.Store) error) (_ *Endpoint, err error) {
+	s, options := &Stores{}, sqlstore.Options{Schema: sqlstore.Create}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
 	if existing {
+		options.Schema = sqlstore.Keep
 		if err := requireParts(l); err != nil {
 			return nil, err
 		}

@@ -56,6 +56,14 @@ func OptionalColumn(s string) any {
 	return []byte(s)
 }
 
+// FlagColumn returns a flag's column.
+func FlagColumn(set bool) int64 {
+	if set {
+		return 1
+	}
+	return 0
+}
+
 // The types below implement sql.Scanner to scan columns without reflection.
 
 // Integer scans an integer.

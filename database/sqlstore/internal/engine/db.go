@@ -26,9 +26,6 @@ type Options struct {
 	TempFiles bool
 	// Schema is the change that opening may make.
 	Schema SchemaChange
-	// Version is the schema's number that the database must have or get; 0: this program's. A
-	// database with an older one is only for rows that come from such a database.
-	Version int
 	// Beside leaves the log to another process, see sqlstore.Options. SQLite only.
 	Beside bool
 	// Rows receives the keys of all rows that each commit changes. It may be nil. SQLite only.

@@ -11,8 +11,9 @@ import (
 	"sluice/database"
 )
 
-// Each engine's migrations, in its own SQL. Both migrations with one number lead from the same
-// schema to the same schema. A released migration never changes.
+// Each engine's migrations, in its own SQL. The first creates the schema with its number, which is
+// database.OldestSchema. Both migrations with one number lead to the same schema. A released
+// migration never changes.
 const (
 	sqliteMigrations   = "migrations/sqlite"
 	postgresMigrations = "migrations/postgres"
@@ -27,15 +28,18 @@ func Schema() int {
 	if err != nil {
 		panic(err) // the embedded files are out of order, which every test shows
 	}
-	return len(list)
+	return int(newest(list))
 }
+
+// newest returns the number of the schema that migrations lead to.
+func newest(list []migration) int64 { return list[len(list)-1].version }
 
 // SchemaChange says what opening a database may do to its schema.
 type SchemaChange int
 
 const (
 	// Migrate creates the schema, or brings an older one up to date, from which there is no way
-	// back.
+	// back. One before database.OldestSchema is refused with database.ErrOlder.
 	Migrate SchemaChange = iota
 	// Create creates the schema if there is none. An older one is refused with database.ErrOlder.
 	Create
@@ -51,8 +55,8 @@ type migration struct {
 	text    string
 }
 
-// migrations returns the migrations in a directory in order. They are numbered from 1
-// without a gap.
+// migrations returns the migrations in a directory in order. They are numbered from
+// database.OldestSchema without a gap.
 func migrations(dir string) ([]migration, error) {
 	names, err := fs.Glob(migrationFiles, dir+"/*.sql")
 	if err != nil {
@@ -62,7 +66,7 @@ func migrations(dir string) ([]migration, error) {
 	for i, name := range names { // Glob sorts them
 		number, _, _ := strings.Cut(path.Base(name), "_")
 		version, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || version != int64(i)+1 {
+		if err != nil || version != int64(database.OldestSchema+i) {
 			return nil, fmt.Errorf("sqlstore: migration %s is out of order", name)
 		}
 		text, err := migrationFiles.ReadFile(name)
@@ -72,18 +76,6 @@ func migrations(dir string) ([]migration, error) {
 		list = append(list, migration{version, string(text)})
 	}
 	return list, nil
-}
-
-// migrationsTo returns the migrations to a schema's number, or all for 0.
-func migrationsTo(dir string, version int) ([]migration, error) {
-	list, err := migrations(dir)
-	if err == nil && version > len(list) {
-		err = fmt.Errorf("sqlstore: there is no schema %d", version)
-	}
-	if err != nil || version == 0 {
-		return list, err
-	}
-	return list[:version], nil
 }
 
 // migrator is a connection that can change the schema.
@@ -105,10 +97,13 @@ func migrate(c migrator, list []migration) error {
 	if err != nil {
 		return err
 	}
-	if v := (versions{have, int64(len(list))}); v.from > v.to {
+	if v := (versions{have, newest(list)}); v.from > v.to || v.from != 0 && v.from < list[0].version {
 		return v.refused()
 	}
-	for _, m := range list[have:] {
+	for _, m := range list {
+		if m.version <= have {
+			continue
+		}
 		if err := c.script(m.text); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
@@ -126,8 +121,11 @@ func (v versions) migrated() (from, to int64) { return v.from, v.to }
 
 // refused returns the error for a schema with another version.
 func (v versions) refused() error {
-	if v.from > v.to {
+	switch {
+	case v.from > v.to:
 		return fmt.Errorf("schema version %d, known up to %d: %w", v.from, v.to, database.ErrNewer)
+	case v.from != 0 && v.from < database.OldestSchema:
+		return fmt.Errorf("schema version %d: %w: %s", v.from, database.ErrOlder, database.CarryOver)
 	}
 	return fmt.Errorf("schema version %d, need %d: %w", v.from, v.to, database.ErrOlder)
 }
@@ -137,7 +135,7 @@ func (v versions) refused() error {
 // changes nothing. tables is a query that counts the tables with the name schema_version.
 func checkVersion(c runner, list []migration, change SchemaChange, tables string) (versions, error) {
 	t := &Tx{conn: c}
-	v := versions{to: int64(len(list))}
+	v := versions{to: newest(list)}
 	var found Integer
 	_, err := t.Row(tables, nil, &found)
 	if err == nil && found > 0 {
@@ -146,7 +144,8 @@ func checkVersion(c runner, list []migration, change SchemaChange, tables string
 	if err != nil {
 		return versions{}, err
 	}
-	creates, migrates := v.from == 0 && change == Create, v.from < v.to && change == Migrate
+	creates := v.from == 0 && change != Keep
+	migrates := v.from >= list[0].version && v.from < v.to && change == Migrate
 	if v.from == v.to || creates || migrates {
 		return v, nil
 	}

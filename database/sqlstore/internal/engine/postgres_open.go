@@ -193,7 +193,7 @@ func (p *postgresEngine) prepare(ctx context.Context, opt Options) error {
 	}
 	defer conn.Release() // closes the connection if it is still in the transaction
 	c := &postgresConn{ctx: ctx, conn: conn.Conn()}
-	list, err := migrationsTo(postgresMigrations, opt.Version)
+	list, err := migrations(postgresMigrations)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // A row on which bytes or money depend has a checksum over its immutable columns in its column
-// row_sum: a CRC-32C of their encodings, which begin with their lengths. NULL is unchecked: the row
-// was written before schema 27, or an earlier version's node has changed it.
+// row_sum: a CRC-32C of their encodings, which begin with their lengths. NULL is unchecked: a
+// backup of the time before the first release had the row without one.
 
 var (
 	rowSumTable   = crc32.MakeTable(crc32.Castagnoli)

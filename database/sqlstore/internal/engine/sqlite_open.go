@@ -239,7 +239,7 @@ const sqliteVersionTables = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'ta
 // prepareSQLite checks the schema, then enables the log (a backup may have none), and then changes
 // the schema under the write lock, so that concurrent opens are safe.
 func prepareSQLite(c *sqliteConn, opt Options) (versions, error) {
-	list, err := migrationsTo(sqliteMigrations, opt.Version)
+	list, err := migrations(sqliteMigrations)
 	if err != nil {
 		return versions{}, err
 	}

@@ -54,34 +54,6 @@ func TestReadersCannotWrite(t *testing.T) {
 	}
 }
 
-// Invariant 109.
-func TestRefusesNewerDatabase(t *testing.T) {
-	path := databasePath(t)
-	s := openAt(t, path, Options{})
-	execute(t, s, `INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
-	testenv.Is(t, testenv.Error(openDB(path, Options{})), database.ErrNewer, "a newer database")
-}
-
-// TestMigrationIsOneTransaction makes the second of two migrations fail: neither may have an
-// effect.
-func TestMigrationIsOneTransaction(t *testing.T) {
-	path := databasePath(t)
-	c := testenv.Must(openSQLiteConn(path, 0, nil))(t)
-	defer closeConn(t, c)
-	list := listMigrations(t, sqliteMigrations)
-	list = append(list, migration{int64(len(list)) + 1, "CREATE TABLE more (x BIGINT); CREATE TABLE more (x BIGINT);"})
-	testenv.OK(t, c.run(sqliteBegin))
-	if err := migrate(c, list); err == nil {
-		t.Fatal("a broken migration succeeded")
-	}
-	testenv.OK(t, c.run("ROLLBACK"))
-	var tables Integer
-	if _, err := (&Tx{conn: c}).Row(`SELECT COUNT(*) FROM sqlite_master`, nil, &tables); err != nil || tables != 0 {
-		t.Fatalf("%d tables and indexes left, error %v", tables, err)
-	}
-	openAt(t, path, Options{})
-}
-
 func TestRacingFirstOpens(t *testing.T) {
 	for range 5 {
 		path := databasePath(t)
@@ -137,23 +109,6 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// olderDatabase creates a database with an older schema, a blob and an upload.
-func olderDatabase(t *testing.T) string {
-	t.Helper()
-	path := databasePath(t)
-	c := testenv.Must(openSQLiteConn(path, 0, nil))(t)
-	defer closeConn(t, c)
-	testenv.OK(t, c.run("PRAGMA journal_mode=WAL"))
-	testenv.OK(t, migrate(c, listMigrations(t, sqliteMigrations)[:2]))
-	err := c.script(`
-		INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
-			VALUES (x'61', x'62', x'', x'', x'00112233445566778899aabbccddeeff', 100, 1, 0, x'', 1);
-		INSERT INTO uploads (id, account, name, content, part_size, content_type, create_only, state, bytes, revision, created, touched, size, crc64)
-			VALUES (x'75', x'61', x'63', x'10112233445566778899aabbccddeeff', 10, x'', 0, 0, 0, 0, 1, 1, 0, 0);`)
-	testenv.OK(t, err)
-	return path
-}
-
 // TestOpenExisting opens databases that must not be created or changed.
 // Invariant 109.
 func TestOpenExisting(t *testing.T) {
@@ -161,27 +116,15 @@ func TestOpenExisting(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "meta.db")
 	testenv.Is(t, testenv.Error(openDB(missing, existing)), fs.ErrNotExist, "a missing database")
 	testenv.Is(t, testenv.Error(os.Stat(missing)), fs.ErrNotExist, "a database that was not created")
-	older := olderDatabase(t)
 	empty := databasePath(t)
 	testenv.OK(t, os.WriteFile(empty, nil, 0o600))
-	for _, path := range []string{older, empty} {
-		testenv.Is(t, testenv.Error(openDB(path, existing)), database.ErrOlder, "an older database")
-	}
-	testenv.Is(t, testenv.Error(openDB(older, Options{Schema: Create})), database.ErrOlder, "an older database that may be created")
-	c := testenv.Must(openSQLiteConn(older, 0, nil))(t)
-	defer closeConn(t, c)
-	var version Integer
-	if _, err := (&Tx{conn: c}).Row(`SELECT MAX(version) FROM schema_version`, nil, &version); err != nil || version != 2 {
-		t.Fatalf("the older database has version %d, %v", version, err)
-	}
+	testenv.Is(t, testenv.Error(openDB(empty, existing)), database.ErrOlder, "a database without a schema")
 
-	running := openAt(t, older, Options{}) // a server that was started in the meantime
-	s := testenv.Must(openDB(older, existing))(t)
+	running := openAt(t, empty, Options{}) // a server that was started in the meantime
+	s := testenv.Must(openDB(empty, existing))(t)
 	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
 	testenv.OK(t, s.Close())
 	if got, err := running.fact(t.Context(), "name"); err != nil || got != "value" {
 		t.Fatalf("the server reads %q, %v", got, err)
 	}
-	execute(t, running, `INSERT INTO schema_version (version) VALUES ($1)`, int64(1000))
-	testenv.Is(t, testenv.Error(openDB(older, existing)), database.ErrNewer, "a newer database")
 }

@@ -65,7 +65,7 @@ func (d *shareDifference) fields() engine.Args {
 }
 
 const shareDifferences = `SELECT content, CAST(SUM(blobs) AS BIGINT) AS blobs, CAST(SUM(flagged) AS BIGINT) AS flagged, CAST(SUM(refs) AS BIGINT) AS refs
-	FROM (SELECT content, 1 AS blobs, ` + shared + ` AS flagged, 0 AS refs FROM blobs UNION ALL SELECT content, 0, 0, refs FROM shares) c
+	FROM (SELECT content, 1 AS blobs, shared AS flagged, 0 AS refs FROM blobs UNION ALL SELECT content, 0, 0, refs FROM shares) c
 	GROUP BY content HAVING SUM(flagged) <> SUM(refs) OR SUM(blobs) <> SUM(flagged) AND SUM(blobs) + SUM(flagged) <> 1`
 
 // AuditParts reports where an uneven content's parts do not follow each other, do not have its

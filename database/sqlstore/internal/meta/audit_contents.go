@@ -25,18 +25,14 @@ func usageText(u metastore.Used) string {
 const usageDifferences = `SELECT owner, CAST(SUM(bytes) AS BIGINT) AS bytes, CAST(SUM(uploads) AS BIGINT) AS uploads, CAST(SUM(objects) AS BIGINT) AS objects,
 		CAST(SUM(names) AS BIGINT) AS names, CAST(SUM(channels) AS BIGINT) AS channels, CAST(SUM(retained) AS BIGINT) AS retained FROM (
 	SELECT owner, bytes, uploads, objects, names, channels, retained FROM usage
-	UNION ALL SELECT owner, bytes, uploads, objects, names, channels, 0 FROM usage_sums
-	UNION ALL SELECT owner, 0, 0, 0, 0, 0, retained FROM retained_sums
-	UNION ALL SELECT owner, -size, 0, -1, -(length(name_head) + length(name_tail) + ` + metadataLength0 + `), 0, 0 FROM blobs WHERE owner IS NOT NULL
+	UNION ALL SELECT owner, bytes, uploads, objects, names, channels, retained FROM usage_sums
+	UNION ALL SELECT owner, -size, 0, -1, -(length(name_head) + length(name_tail) + COALESCE(length(metadata), 0)), 0, 0 FROM blobs WHERE owner IS NOT NULL
 	UNION ALL SELECT owner, -bytes, -1, -parts, -(length(name) + COALESCE(length(metadata), 0)), 0, 0 FROM uploads WHERE owner IS NOT NULL AND state = 0
 	UNION ALL SELECT owner, 0, 0, 0, 0, -1, 0 FROM channels WHERE owner IS NOT NULL
 	UNION ALL SELECT owner, 0, 0, 0, 0, 0, -charge FROM garbage WHERE owner IS NOT NULL
 	UNION ALL SELECT owner, 0, 0, 0, 0, 0, -charge FROM uploads WHERE owner IS NOT NULL
 	UNION ALL SELECT owner, 0, 0, 0, 0, 0, -charge FROM idempotency WHERE owner IS NOT NULL) u
 	GROUP BY owner HAVING SUM(bytes) <> 0 OR SUM(uploads) <> 0 OR SUM(objects) <> 0 OR SUM(names) <> 0 OR SUM(channels) <> 0 OR SUM(retained) <> 0`
-
-// metadataLength0 is metadataLength, and 0 without metadata.
-const metadataLength0 = `COALESCE(` + metadataLength + `, 0)`
 
 // AuditContents reports contents that have other bytes than the blob or the open upload that has
 // them, extents that do not follow each other, and contents and bodies to which nothing refers.

@@ -1,9 +1,6 @@
 package meta
 
 import (
-	"bytes"
-	"fmt"
-
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/metastore"
 )
@@ -21,53 +18,12 @@ type storedBlob struct {
 	shared bool // whether a row in the table shares counts the blobs that have the content
 }
 
-// shared is whether a row of blobs has storedBlob's flag. The column names the content for which it
-// was set, because an earlier version's node replaces a blob without knowing the column.
-const shared = `CASE WHEN shared = content THEN 1 ELSE 0 END`
-
-func (b *storedBlob) sharedColumn() any {
-	if !b.shared {
-		return nil
-	}
-	return b.Content[:]
-}
-
 func blobFields(b *metastore.Blob) engine.Args {
 	return append(make(engine.Args, 0, 16), // callers append a few
 		(*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize),
 		&b.SHA256, &b.ContentType, (*engine.Instant)(&b.Modified), (*engine.Instant)(&b.Expires),
-		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*boundMetadata)(b))
+		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*engine.OptionalText)(&b.Metadata))
 }
-
-// boundMetadata is the destination for the column metadata. It must be scanned after the column
-// content. An earlier version's node replaces a blob without knowing the column. The value
-// therefore begins with its content's id, and is ignored for any other content.
-type boundMetadata metastore.Blob
-
-func (b *boundMetadata) Scan(src any) error {
-	b.Metadata = ""
-	switch v := src.(type) {
-	case nil:
-	case []byte:
-		if text, ok := bytes.CutPrefix(v, b.Content[:]); ok {
-			b.Metadata = string(text)
-		}
-	default:
-		return fmt.Errorf("%T is not metadata", src)
-	}
-	return nil
-}
-
-// metadataColumn returns the column for a content's metadata. Empty metadata is NULL.
-func metadataColumn(content metastore.ContentID, metadata string) any {
-	if metadata == "" {
-		return nil
-	}
-	return append(content[:], metadata...)
-}
-
-// metadataLength is how many bytes of metadata boundMetadata scans from a row of blobs.
-const metadataLength = `CASE WHEN substr(metadata, 1, 16) = content THEN length(metadata) - 16 ELSE 0 END`
 
 // blobRow is a row of blobs with the extent that has its first byte, if any. It must not be
 // modified. The blob has neither Account nor Name. Its reader knows them: its reader's copies are

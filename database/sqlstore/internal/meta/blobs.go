@@ -79,7 +79,7 @@ func (t tx) blob(account, blobName string) (storedBlob, bool, error) {
 	n := splitName(blobName)
 	var sum engine.StoredSum
 	found, err := t.Row(
-		`SELECT `+blobColumns+`, `+shared+`, row_sum FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate(),
+		`SELECT `+blobColumns+`, shared, row_sum FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate(),
 		engine.Args{[]byte(account), n.head, n.hash}, append(blobFields(&b.Blob), (*engine.Boolean)(&b.shared), &sum)...)
 	if err == nil && found {
 		err = checkBlob(&b.Blob, sum)
@@ -207,16 +207,12 @@ func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
 func (t tx) updateBlob(b *storedBlob) error {
 	n := splitName(b.Name)
 	t.Touch(rowKey(b.Account, n))
-	sharedSecond := int64(0)
-	if b.SharedSecond {
-		sharedSecond = 1
-	}
 	return t.Change(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
 			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14, shared = $15, row_sum = $16
 		WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
-		[]byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner), sharedSecond,
-		metadataColumn(b.Content, b.Metadata), b.sharedColumn(), blobSum(&b.Blob))
+		[]byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner), engine.FlagColumn(b.SharedSecond),
+		engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob))
 }
 
 // insertBlob writes the name's first row. Its time is not before the one that deleted_blobs has for
@@ -235,7 +231,7 @@ func (t tx) insertBlob(b *storedBlob) error {
 		RETURNING modified, shared_second`,
 		engine.Args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
 			engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
-			b.Modified.Truncate(time.Second).UnixMicro(), metadataColumn(b.Content, b.Metadata), b.sharedColumn(), blobSum(&b.Blob)},
+			b.Modified.Truncate(time.Second).UnixMicro(), engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob)},
 		(*engine.Instant)(&b.Modified), (*engine.Boolean)(&b.SharedSecond))
 	return err
 }
@@ -256,7 +252,7 @@ func (t tx) createBlob(b *metastore.Blob) (bool, error) {
 			$12, $13, 0, $14, $15)`,
 		[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
 		engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(t.Now), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
-		metadataColumn(b.Content, b.Metadata), blobSum(b))
+		engine.OptionalColumn(b.Metadata), blobSum(b))
 	if err != nil || rows == 0 {
 		return false, err
 	}

@@ -63,12 +63,11 @@ func PurgeParts(in *engine.Tx, limit int) (int, error) {
 			return 0, err
 		}
 		done += int(n)
-		left := u.parts - n
+		left := max(u.parts-n, 1)
 		if done < limit {
 			left = 0 // whatever was counted, there are no more
 		}
-		// An earlier version's node retains the type and the metadata when an upload ends.
-		if _, err := t.Exec(`UPDATE uploads SET parts = $2, content_type = $3, metadata = NULL WHERE id = $1`, u.id, left, []byte{}); err != nil {
+		if _, err := t.Exec(`UPDATE uploads SET parts = $2 WHERE id = $1`, u.id, left); err != nil {
 			return 0, err
 		}
 		if done++; done >= limit {
@@ -82,35 +81,12 @@ func PurgeParts(in *engine.Tx, limit int) (int, error) {
 const deleteParts = `DELETE FROM parts WHERE content = $1 AND idx IN
 	(SELECT p.idx FROM parts p WHERE p.content = $1 ORDER BY p.idx LIMIT $2)`
 
-// PurgeEndedUploads deletes ended uploads after their parts: nodes of earlier versions leave some.
+// PurgeEndedUploads deletes uploads that ended more than UploadRetention ago, after their parts.
 func PurgeEndedUploads(in *engine.Tx, limit int) (int, error) {
-	t := tx{in}
-	type ended struct {
-		id, content []byte
-	}
-	var u ended
-	list, err := engine.Collect(t.Tx, `SELECT id, content FROM uploads WHERE ended IS NOT NULL AND ended <= $1 ORDER BY ended LIMIT $2`,
-		engine.Args{t.Now.Add(-metastore.UploadRetention).UnixMicro(), int64(limit)}, engine.Args{&u.id, &u.content}, &u)
-	if err != nil {
-		return 0, err
-	}
-	done := 0
-	for _, u := range list {
-		n, err := t.Exec(deleteParts, u.content, int64(limit-done))
-		if err != nil {
-			return 0, err
-		}
-		if done += int(n); done >= limit {
-			break
-		}
-		if _, err := t.Exec(`DELETE FROM uploads WHERE id = $1`, u.id); err != nil {
-			return 0, err
-		}
-		if done++; done >= limit {
-			break
-		}
-	}
-	return done, nil
+	n, err := in.Exec(`DELETE FROM uploads WHERE id IN
+		(SELECT u.id FROM uploads u WHERE u.ended IS NOT NULL AND u.ended <= $1 AND u.parts = 0 ORDER BY u.ended LIMIT $2)`,
+		in.Now.Add(-metastore.UploadRetention).UnixMicro(), int64(limit))
+	return int(n), err
 }
 
 // PurgeBlobs deletes blobs that expired more than ExpiredBlobGrace ago.
@@ -126,7 +102,7 @@ func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
 	var list []row
 	var r row
 	var names, size int64
-	err := t.Each(`SELECT account, name_head, name_hash, content, `+shared+`, owner, size, length(name_head) + length(name_tail) + `+metadataLength+` FROM blobs
+	err := t.Each(`SELECT account, name_head, name_hash, content, shared, owner, size, length(name_head) + length(name_tail) + COALESCE(length(metadata), 0) FROM blobs
 		WHERE expires IS NOT NULL AND expires <= $1 ORDER BY expires LIMIT $2`,
 		engine.Args{t.Now.Add(-metastore.ExpiredBlobGrace).UnixMicro(), int64(limit)},
 		engine.Args{&r.account, &r.name.head, &r.name.hash, (*engine.ContentID)(&r.content), &r.shared, (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names)},

@@ -171,7 +171,7 @@ func (t tx) setReferences(content metastore.ContentID, blobs int64) error {
 		return t.Change(`DELETE FROM shares WHERE content = $1`, content[:])
 	}
 	t.TouchAll()
-	if err := t.Change(`UPDATE blobs SET shared = content WHERE content = $1 AND (shared IS NULL OR shared <> content)`, content[:]); err != nil {
+	if err := t.Change(`UPDATE blobs SET shared = 1 WHERE content = $1 AND shared <> 1`, content[:]); err != nil {
 		return err
 	}
 	return t.Change(`INSERT INTO shares (content, refs) VALUES ($1, $2) ON CONFLICT (content) DO UPDATE SET refs = excluded.refs`, content[:], blobs)

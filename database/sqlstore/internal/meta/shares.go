@@ -9,8 +9,7 @@ import (
 
 // A content that several blobs have, or had since it was copied, has a row in the table shares with
 // the number of these blobs. Each of them has the flag storedBlob.shared. A content that was never
-// copied has neither, so that its blobs cost nothing more. On PostgreSQL a trigger counts for nodes
-// of earlier versions, see the migration "shares".
+// copied has neither, so that its blobs cost nothing more.
 
 // share returns the content for another blob that has the bytes of b, with whether it is shared.
 // The row of b must be locked.
@@ -29,7 +28,7 @@ func (t tx) share(b storedBlob) (metastore.ContentID, bool, error) {
 	}
 	n := splitName(b.Name)
 	t.Touch(rowKey(b.Account, n))
-	return b.Content, true, t.Change(`UPDATE blobs SET shared = content WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
+	return b.Content, true, t.Change(`UPDATE blobs SET shared = 1 WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
 		[]byte(b.Account), n.head, n.hash)
 }
 

@@ -19,7 +19,7 @@ type Counts struct {
 }
 
 // Owners counts what each owner stores.
-var Owners = Counts{Deltas: "usage", Sums: "usage_sums", Key: "owner", Columns: strings.Split(SummedColumns, ", ")}
+var Owners = Counts{Deltas: "usage", Sums: "usage_sums", Key: "owner", Columns: strings.Split(Columns, ", ")}
 
 // Fold moves up to limit rows of deltas to the sums and returns their number. It reads no
 // other rows. It adds exactly the rows that it deletes, regardless of concurrent inserts.

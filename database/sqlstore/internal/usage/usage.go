@@ -36,13 +36,9 @@ func (d *Delta) add(u metastore.Used) {
 	d.Retained += u.Retained
 }
 
-// Columns are the columns of metastore.Used in the table usage, in the order of Fields.
-// SummedColumns are the columns in usage_sums. Triggers sum up retained in the table retained_sums,
-// because nodes of earlier versions fold rows too and do not know it.
-const (
-	SummedColumns = `bytes, uploads, objects, names, channels`
-	Columns       = SummedColumns + `, retained`
-)
+// Columns are the columns of metastore.Used in the tables usage and usage_sums, in the order of
+// Fields.
+const Columns = `bytes, uploads, objects, names, channels, retained`
 
 // Fields returns the destinations of Columns.
 func Fields(u *metastore.Used) engine.Args {
@@ -91,5 +87,4 @@ func insertUsage(t *engine.Tx, d Delta) error {
 
 // OwnRows are rows that add up to owner $1's usage.
 const OwnRows = `(SELECT ` + Columns + ` FROM usage WHERE owner = $1
-	UNION ALL SELECT ` + SummedColumns + `, 0 FROM usage_sums WHERE owner = $1
-	UNION ALL SELECT 0, 0, 0, 0, 0, retained FROM retained_sums WHERE owner = $1) u`
+	UNION ALL SELECT ` + Columns + ` FROM usage_sums WHERE owner = $1) u`

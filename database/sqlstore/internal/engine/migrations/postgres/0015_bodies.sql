@@ -1,1 +1,0 @@
--- The table of bodies changes on SQLite only.

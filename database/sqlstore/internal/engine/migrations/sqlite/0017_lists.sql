@@ -1,2 +1,0 @@
--- PostgreSQL has a function here that reads a page of a listing. SQLite runs in the process, so
--- each query of a page costs it no round trip.
