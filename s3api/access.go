@@ -68,8 +68,8 @@ func (x *call) credentialError() error {
 	}
 }
 
-// permit requires that the caller may do what the operation does. A local instance allows
-// everything, but if its reads are paid, it requires credentials for them, which may be any.
+// permit requires that the caller may run the operation. A local instance allows everything, but if
+// its reads are paid, it requires credentials for them, which may be any.
 func (s *Server) permit(x *call) error {
 	switch {
 	case s.keys == nil && x.op.scope == access.ScopeRead && s.reads != access.ReadsPublic:

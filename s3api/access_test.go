@@ -232,7 +232,7 @@ func TestAccessToASource(t *testing.T) {
 	}
 }
 
-// TestListOfBuckets: it has the accounts that the key is for, and nothing of others.
+// TestListOfBuckets: it has the accounts that the key is for, and no account besides.
 func TestListOfBuckets(t *testing.T) {
 	h := startHosted(t, access.ReadsPublic, nil)
 	admin := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})
@@ -368,9 +368,8 @@ func TestSkewedClocks(t *testing.T) {
 	wantError(t, send(t, r), 403, "RequestTimeTooSkewed")
 }
 
-// TestSignedForms: on a hosted service a form is its signer's, and a policy that others have signed
-// stores nothing.
-// Invariant 187.
+// TestSignedForms: on a hosted service a form is its signer's, and a policy with another key's
+// signature stores nothing. Invariant 187.
 func TestSignedForms(t *testing.T) {
 	h := startHosted(t, access.ReadsPublic, nil)
 	writer := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"ours"}})
@@ -470,8 +469,8 @@ func TestPaidReadsOfALocalInstance(t *testing.T) {
 	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a?AWSAccessKeyId=any&Expires=1&Signature=a", "").body, "content", "a presigned URL")
 }
 
-// TestNoCacheKeepsWhatAKeyReads checks that no cache stores what only a key may read, whatever is
-// read.
+// TestNoCacheKeepsWhatAKeyReads checks that no cache stores a response that only a key may read,
+// whichever document it has.
 func TestNoCacheKeepsWhatAKeyReads(t *testing.T) {
 	h := startHosted(t, access.ReadsKey, nil)
 	admin := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})

@@ -18,8 +18,8 @@ var signatureFields = []string{"Algorithm", "Credential", "Date", "Expires", "Se
 // listFields are the fields that are lists, and so may occur more than once.
 var listFields = []string{"Object-Attributes", "Optional-Object-Attributes", "Trailer"}
 
-// knownFields are the fields of requests that begin with X-Amz-, by the rest of their names, and
-// what their group demands. Any other field is refused.
+// knownFields are the fields of requests that begin with X-Amz-, by the rest of their names, with
+// their group's demand. Any other field is refused.
 var knownFields = map[string]demand{
 	"Acl": optional, "Checksum-Algorithm": optional, "Checksum-Mode": optional, "Checksum-Type": optional, "Content-Sha256": optional,
 	"Max-Parts": optional, "Metadata-Directive": valued, "Object-Attributes": valued, "Part-Number-Marker": optional, "Sdk-Checksum-Algorithm": optional,
@@ -36,9 +36,9 @@ var knownFields = map[string]demand{
 	"Server-Side-Encryption": optional, "Te": optional, "User-Agent": optional,
 }
 
-// demand is what a known field demands. Without all fields but the optional ones, the request would
-// do more: they must have a value, and those that bound or condition one operation must not be sent
-// with another, which would ignore them.
+// demand is a rule for a known field's value. Without all fields but the optional ones, the request
+// would do more: they must have a value, and those that bound or condition one operation must not
+// be sent with another, which would ignore them.
 type demand string
 
 const (
@@ -96,7 +96,7 @@ func amzName(name string) (string, bool) {
 	return amzPrefix + http.CanonicalHeaderKey(name)[len(amzPrefix):], true
 }
 
-// checkField refuses a field that asks for what this interface does not have, or for two things.
+// checkField refuses a field that asks for a function that this interface lacks, or for two things.
 func checkField(name string, values []string) error {
 	short, ours := strings.CutPrefix(name, amzPrefix)
 	if !ours || strings.HasPrefix(name, metaPrefix) || slices.Contains(signatureFields, short) {

@@ -155,8 +155,8 @@ func TestFieldsOfTheModel(t *testing.T) {
 	s.want(t, 200, "PUT", "/bucket/key", "", "X-Amz-Cf-Id", "a", "X-Amz-User-Agent", "b", "X-Amzn-Trace-Id", "c", "X-Amz-Request-Payer", "requester")
 }
 
-// TestPresignedFields: what a presigned URL states is covered by its signature, and done.
-// Invariant 184.
+// TestPresignedFields: the fields that a presigned URL states are covered by its signature, and
+// obeyed. Invariant 184.
 func TestPresignedFields(t *testing.T) {
 	h := startHosted(t, access.ReadsKey, nil)
 	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}})
@@ -172,8 +172,8 @@ func TestPresignedFields(t *testing.T) {
 	h.refused(t, 400, "InvalidArgument", "PUT", presign("PUT", inQuery("/ours/copy", "x-amz-copy-source", "")), "")
 }
 
-// FuzzFieldsOf: what is not refused is known or asks for nothing, can be sent in a header, and has
-// everything that the header has.
+// FuzzFieldsOf: a field that is not refused is known or asks for nothing, can be sent in a header,
+// and has everything that the header has.
 func FuzzFieldsOf(f *testing.F) {
 	f.Add("X-Amz-Acl", "private", "x-amz-acl=private&X-Amz-Signature=a")
 	f.Add("X-Amz-Meta-A", "1", "x-amz-meta-b=%0a&x-amz-copy-source=")

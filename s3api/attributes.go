@@ -14,7 +14,7 @@ import (
 	"sluice/wire"
 )
 
-// attributes are what GetObjectAttributes can return.
+// attributes are the attributes that GetObjectAttributes can return.
 var attributes = []string{"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"}
 
 // getAttributes returns the attributes that the request names.

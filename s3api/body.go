@@ -27,7 +27,7 @@ type body struct {
 	chunks *sigv4.ChunkReader // nil: the body is not in chunks
 }
 
-// openBody returns the request's body. It refuses what the header says wrongly before it reads.
+// openBody returns the request's body. It refuses a wrong header before it reads.
 func (x *call) openBody() (*body, error) {
 	stated, err := x.statedChecksum()
 	if err != nil {
@@ -63,7 +63,7 @@ func (x *call) openStated(stated checksums.Stated) (*body, error) {
 	return b, b.verify(stated)
 }
 
-// payload returns what the request says about its body.
+// payload returns the request's statement about its body.
 func (x *call) payload() (sigv4.Payload, error) {
 	if x.signed != nil {
 		return x.signed.Payload, x.requireProtection(x.signed.Payload)
@@ -119,7 +119,7 @@ func (b *body) decode(x *call, payload sigv4.Payload, trailer bool) error {
 	return nil
 }
 
-// verify makes b verify what is stated about the body.
+// verify makes b verify the statement about the body.
 func (b *body) verify(stated checksums.Stated) error {
 	if stated.Trailer && b.chunks == nil {
 		return refuseWith("InvalidRequest", wire.CodeBadHeader, "a checksum in the trailer needs a body in chunks")
@@ -144,9 +144,8 @@ func (b *body) verify(stated checksums.Stated) error {
 	}
 }
 
-// whole reads a body of known size. Who reads that many bytes need not read on, but what the body
-// states about itself is verified at its end: so the last bytes are returned only when the end was
-// read.
+// whole reads a body of known size. Who reads that many bytes need not read on, but the body's own
+// statement is verified at its end: so the last bytes are returned only when the end was read.
 type whole struct {
 	io.Reader
 	left int64
@@ -205,9 +204,9 @@ func (x *call) readDocument(limit int64) (text []byte, err error) {
 	})
 }
 
-// decode decodes a body of at most limit bytes as it arrives, compares it with what the request
-// states about it, and checks the caller's key again, because a slow body takes minutes. No memory
-// for the reply is held meanwhile.
+// decode decodes a body of at most limit bytes as it arrives, compares it with the request's
+// statement about it, and checks the caller's key again, because a slow body takes minutes. No
+// memory for the reply is held meanwhile.
 func (x *call) decode(limit int64, stated checksums.Stated, decode func(io.Reader) error) error {
 	b, err := x.openStated(stated)
 	if errors.Is(err, exchange.ErrNoLength) {

@@ -67,7 +67,7 @@ func (s *Server) listBuckets(x *call) error {
 
 // accounts returns accounts with buckets, behind one, that the caller may read or write: all, or
 // those that the caller's key names. It looks at no more than limit accounts, and returns the last
-// one if others follow.
+// one if more follow.
 func (s *Server) accounts(x *call, prefix, after string, limit int) (names []string, next string, err error) {
 	if x.Caller != nil && !x.Caller.AllAccounts() {
 		return s.accountsOf(x, prefix, after, limit)

@@ -144,7 +144,7 @@ func (s *Server) copy(x *call, o blob.CopyOptions, reserve func(ctx context.Cont
 	return b, err
 }
 
-// parseCopy returns what a request copies, and what it states about the copy.
+// parseCopy returns a request's source, and its statements about the copy.
 func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 	h := x.header
 	if o.From, err = s.copySource(x); err != nil {
@@ -201,7 +201,8 @@ func (s *Server) restate(h http.Header, restated bool) (blob.Restate, error) {
 	}, err
 }
 
-// replaces reports whether a directive says that a copy has the request's values, not its source's.
+// replaces reports whether a directive demands that a copy has the request's values, not its
+// source's.
 func replaces(h http.Header, directive string) (bool, error) {
 	switch h.Get(directive) {
 	case "", "COPY":
@@ -212,13 +213,13 @@ func replaces(h http.Header, directive string) (bool, error) {
 	return false, refuseWith("InvalidArgument", wire.CodeBadHeader, "%s can only be COPY or REPLACE", strings.ToLower(directive))
 }
 
-// destinationConditions returns the header without what is about the source alone.
+// destinationConditions returns the header without the fields that concern the source alone.
 func destinationConditions(h http.Header) http.Header {
 	return http.Header{"If-Match": h["If-Match"], "If-None-Match": h["If-None-Match"]}
 }
 
 // copiedExpiry returns when a copy expires that has its source's metadata: after as many seconds as
-// the metadata says, if it does.
+// the metadata states, if it does.
 func (s *Server) copiedExpiry(source metastore.Blob) (when time.Time, err error) {
 	for name, value := range headers.Metadata(source.Metadata).Fields() {
 		if name == wire.HeaderBlobMeta+strings.TrimPrefix(fieldExpiration, metaPrefix) {

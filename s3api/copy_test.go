@@ -9,7 +9,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestCopyKeepsHeaders: a copy has all that its source's writer has said, unless it is replaced.
+// TestCopyKeepsHeaders: a copy has all that its source's writer has stated, unless it is replaced.
 func TestCopyKeepsHeaders(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket/a%20b", "copied", "Content-Type", "text/plain", "Cache-Control", "max-age=5", "Content-Encoding", "gzip",

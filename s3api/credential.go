@@ -18,7 +18,7 @@ type signed struct {
 }
 
 // Remembered implements exchange.Credential. A signature that a key which has not been looked up
-// again does not verify says nothing: the key may have another secret now.
+// again does not verify proves nothing: the key may have another secret now.
 func (s *signed) Remembered(keys *access.Authenticator) (*access.Caller, bool) {
 	caller, secret, current := keys.RememberedS3Secret(s.AccessKey)
 	if caller == nil {

@@ -24,7 +24,7 @@ const (
 	// deletesAtOnce is how many keys are deleted concurrently: an embedded engine commits them
 	// together, and a shared one makes their round trips together.
 	deletesAtOnce = 32
-	// reportedKey is what the report about a key has at most beside it, in bytes.
+	// reportedKey bounds the report about a key without the key itself, in bytes.
 	reportedKey = 400
 )
 

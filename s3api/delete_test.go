@@ -8,7 +8,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// sentResult is what DeleteObjects reports.
+// sentResult is a report of DeleteObjects.
 type sentResult struct {
 	Deleted []struct{ Key string }
 	Error   []struct{ Key, Code, Message string }
@@ -24,7 +24,7 @@ func TestDeletesOfMany(t *testing.T) {
 	s := newService(t)
 	var objects strings.Builder
 	for i := range 1000 {
-		if i%10 == 0 { // who deletes need not know what there is
+		if i%10 == 0 { // who deletes need not know which keys exist
 			s.want(t, 200, "PUT", fmt.Sprintf("/bucket/%d", i), "x")
 		}
 		fmt.Fprintf(&objects, "<Object><Key>%d</Key></Object>", i)

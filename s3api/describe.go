@@ -12,7 +12,7 @@ import (
 	"sluice/wire"
 )
 
-// described is what a request says about the blob that it stores.
+// described is a request's description of the blob that it stores.
 type described struct {
 	contentType string
 	metadata    string

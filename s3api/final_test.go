@@ -90,7 +90,7 @@ func (s *service) wantChecksum(t *testing.T, path, algorithm, sum, kind string) 
 	}
 }
 
-// TestErrorsHaveNoChecksum: what was set for a read that then fails is not sent.
+// TestErrorsHaveNoChecksum: the checksum that was set for a read that then fails is not sent.
 func TestErrorsHaveNoChecksum(t *testing.T) {
 	sent := http.Header{}
 	x := call{}

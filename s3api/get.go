@@ -90,7 +90,7 @@ func (x *call) selectedPart() (int, error) {
 	return partNumber(number)
 }
 
-// selected returns what the range or the part's number, unless it is 0, selects.
+// selected returns the selection by the part's number, or by the range if the number is 0.
 func (s *Server) selected(x *call, c *blob.Content, part int, rangeApplies bool) (headers.Selection, []blob.Range, error) {
 	if part != 0 {
 		return s.selectPart(x, c, part)
@@ -135,7 +135,7 @@ func (s *Server) selectPart(x *call, c *blob.Content, n int) (headers.Selection,
 	return headers.SelectPartial, []blob.Range{{Off: part.Start, N: part.Size}}, nil
 }
 
-// writeHead sends what GetObject would send, without the body.
+// writeHead sends the response that GetObject would send, without the body.
 func (x *call) writeHead(c *blob.Content, selection headers.Selection, ranges []blob.Range) error {
 	length, status := c.Size, http.StatusOK
 	if selection == headers.SelectPartial && len(ranges) == 1 {

@@ -35,11 +35,11 @@ type service struct {
 	database *sqlstore.Store
 }
 
-// setup says what differs from a local service.
+// setup has the differences from a local service.
 type setup struct {
 	database *sqlstore.Store        // nil: a new one
 	config   func(*Config)          // changes its configuration
-	exchange func(*exchange.Config) // changes what its exchanges share
+	exchange func(*exchange.Config) // changes the configuration that its exchanges share
 }
 
 // start starts a service over SQLite and files.

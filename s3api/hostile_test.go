@@ -38,7 +38,7 @@ func (s *service) raw(t *testing.T, text string) (responses []response) {
 }
 
 // TestSmuggledRequests: if two readers could see a request's end in different places, it is the
-// last one on its connection, and what follows is no request.
+// last one on its connection, and the bytes after it are no request.
 func TestSmuggledRequests(t *testing.T) {
 	s := newService(t)
 	const second = "PUT /bucket/smuggled HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx"
@@ -94,8 +94,8 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// TestQuotas: what S3's clients store counts to their key's group, and beyond the quota nothing is
-// stored.
+// TestQuotas: the bytes that S3's clients store count to their key's group, and beyond the quota
+// nothing is stored.
 func TestQuotas(t *testing.T) {
 	h := startHosted(t, access.ReadsPublic, nil)
 	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: 10_000, OpenUploads: 1}})

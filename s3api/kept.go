@@ -13,7 +13,7 @@ import (
 
 // A blob has a CRC-64/NVME, and keeps the checksum by another algorithm that its writer has stated:
 // in the property with the name of that algorithm's header field, as S3 writes it. Responses have
-// one of them, as Amazon's: beside another one, Amazon's SDK for JavaScript takes a composite
+// one of them, as Amazon's: beside a second one, Amazon's SDK for JavaScript takes a composite
 // checksum for the whole object's.
 
 // fieldUploadChecksum is an upload's property with the algorithm and the type that its checksums
@@ -66,7 +66,7 @@ func uploadChecksum(u *metastore.Upload) (checksums.Algorithm, checksums.Type) {
 }
 
 // statedForUpload returns the checksum of a part's body: the stated one, or else one to compute,
-// because the upload was begun for it. A part cannot state another one.
+// because the upload was begun for it. A part cannot state a different one.
 func statedForUpload(stated checksums.Stated, a checksums.Algorithm) (checksums.Stated, error) {
 	switch stated.Algorithm {
 	case a:

@@ -73,7 +73,7 @@ func TestMetadataThatOtherStoresKeep(t *testing.T) {
 	sent("Expires", "0", "0")
 }
 
-// TestMetadataThatIsNotKept: what is refused is named as S3's clients name it.
+// TestMetadataThatIsNotKept: the refused field is named as S3's clients name it.
 func TestMetadataThatIsNotKept(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket", "")

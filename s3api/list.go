@@ -16,7 +16,7 @@ import (
 // mostKeys is the greatest and the default number of entries in a page.
 const mostKeys = 1000
 
-// listing is what both versions ask for.
+// listing has the parameters that both versions have.
 type listing struct {
 	prefix, delimiter, after string
 	limit                    int
@@ -70,7 +70,7 @@ func (s *Server) listObjects(x *call) error {
 	}
 	return x.writePage(page, document.ListBucketResult{
 		Page: x.pageOf(l, page), Marker: document.Name(l.after),
-		NextMarker: document.Name(page.Next), // Amazon's is left out without a delimiter, and not by others
+		NextMarker: document.Name(page.Next), // Amazon leaves it out without a delimiter; other services do not
 	})
 }
 
@@ -168,7 +168,7 @@ func (s *Server) listFrom(x *call, q metastore.ListQuery) (metastore.Page, error
 }
 
 // groupLeft returns the group that the listing's start lies in, if it has keys after the start, and
-// otherwise "". S3 lists such a group, also if the client has seen it.
+// otherwise "". S3 lists such a group, even if the client has seen it.
 func (s *Server) groupLeft(x *call, l listing) (string, error) {
 	rest, within := strings.CutPrefix(l.after, l.prefix)
 	if l.delimiter == "" || !within {

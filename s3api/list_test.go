@@ -44,7 +44,7 @@ func (p *sentPage) entries() []string {
 	return names
 }
 
-// listed is what S3 lists of these keys: the keys after a start, in groups.
+// listed returns S3's listing of these keys: the keys after a start, in groups.
 func listed(keys []string, prefix, delimiter, after string) []string {
 	var names []string
 	for _, key := range keys {
@@ -101,7 +101,7 @@ func TestListsAreComplete(t *testing.T) {
 	}
 }
 
-// walk returns what a listing has on all its pages.
+// walk returns the names on all pages of a listing.
 func (s *service) walk(t *testing.T, version int, prefix, delimiter, after string, limit int) (names []string) {
 	t.Helper()
 	query := url.Values{"prefix": {prefix}, "delimiter": {delimiter}, "max-keys": {fmt.Sprint(limit)}}
@@ -322,8 +322,8 @@ func TestVersions(t *testing.T) {
 	s.refused(t, 404, "NoSuchBucket", "GET", "/bucket?versions", "")
 }
 
-// TestListFromWithinAGroup: a group that the client has begun with is an entry, and others follow.
-// Invariant 185.
+// TestListFromWithinAGroup: a group that the client has begun with is an entry, and the groups
+// after it follow. Invariant 185.
 func TestListFromWithinAGroup(t *testing.T) {
 	s := newService(t)
 	for _, key := range []string{"a/1", "a/2", "b/1", "c/1"} {

@@ -297,7 +297,7 @@ func (s *Server) completeUpload(x *call) error {
 	})
 }
 
-// namedParts returns the parts that a body names, and what the header says about the object.
+// namedParts returns the parts that a body names, and the header's statements about the object.
 func namedParts(list []document.CompletedPart, h http.Header) (blob.Named, error) {
 	named := blob.Named{MinSize: minPart}
 	if text := h.Get("X-Amz-Mp-Object-Size"); text != "" {

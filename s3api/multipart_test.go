@@ -47,9 +47,8 @@ func completion(parts ...named) string {
 	return b.String()
 }
 
-// TestUploadWithGaps: parts of any size and number make an object, and what Complete does not name
-// is gone. Repeated, Complete has the same answer.
-// Invariant 189.
+// TestUploadWithGaps: parts of any size and number make an object, and parts that Complete does not
+// name are gone. Repeated, Complete has the same answer. Invariant 189.
 func TestUploadWithGaps(t *testing.T) {
 	s := newService(t)
 	const path = "/bucket/a"
@@ -260,8 +259,8 @@ func TestUploadsAreListed(t *testing.T) {
 	}
 }
 
-// TestPartsOfLargeObjects makes parts of an object that is larger than what is kept inline, several
-// at once.
+// TestPartsOfLargeObjects makes parts of an object that is too large to be kept inline, several at
+// once.
 func TestPartsOfLargeObjects(t *testing.T) {
 	s := newService(t)
 	const size = 6 << 20

@@ -174,7 +174,7 @@ func TestOverrides(t *testing.T) {
 		testenv.Equal(t, res.Header.Get(name), want, "%s", name)
 	}
 	s.refused(t, 400, "InvalidArgument", "GET", "/bucket/a?response-content-type=a%0Ab:c", "")
-	// What the browser takes the object for decides how it is guarded.
+	// The type that the browser takes the object for decides how it is guarded.
 	s.want(t, 200, "PUT", "/bucket/pdf", "x", "Content-Type", "application/pdf")
 	for target, sandboxed := range map[string]bool{"/bucket/pdf": false, "/bucket/pdf?response-content-type=text/html": true, "/bucket/a": true, "/bucket/a?response-content-type=application/pdf": false} {
 		got := s.want(t, 200, "GET", target, "").Header.Get("Content-Security-Policy")
@@ -202,7 +202,7 @@ func TestExpiry(t *testing.T) {
 	s.want(t, 404, "HEAD", "/bucket/b", "")
 }
 
-// TestChecksums: a body that is not what the client has stated is refused, and nothing is stored.
+// TestChecksums: a body that contradicts the client's statement is refused, and nothing is stored.
 // Invariant 183.
 func TestChecksums(t *testing.T) {
 	s := newService(t)
@@ -285,9 +285,8 @@ func TestTrailersAreAnnounced(t *testing.T) {
 	s.want(t, 200, "PUT", "/bucket/b", "3\r\nabc\r\n0\r\n"+field+"\r\n", announced...)
 }
 
-// TestShortChunks: Amazon refuses a chunk of less than 8,192 bytes before another one
-// (https://github.com/aws/aws-sdk-cpp/issues/2727).
-// Invariant 183.
+// TestShortChunks: Amazon refuses a chunk of less than 8,192 bytes before a further chunk
+// (https://github.com/aws/aws-sdk-cpp/issues/2727). Invariant 183.
 func TestShortChunks(t *testing.T) {
 	s := newService(t)
 	for _, test := range []struct {
@@ -317,9 +316,9 @@ func TestShortChunks(t *testing.T) {
 	}
 }
 
-// TestUndeclaredChunks: a body is in chunks if its decoded length says so, also when
-// x-amz-content-sha256 does not: botocore without credentials sends neither that nor a signature.
-// Invariant 183.
+// TestUndeclaredChunks: a body is in chunks if its decoded length is stated, even when
+// x-amz-content-sha256 does not declare them: botocore without credentials sends neither that nor a
+// signature. Invariant 183.
 func TestUndeclaredChunks(t *testing.T) {
 	s := newService(t)
 	const body, sent = "in one chunk!", "d\r\nin one chunk!\r\n0\r\n"
@@ -340,7 +339,7 @@ func TestUndeclaredChunks(t *testing.T) {
 		for _, path := range []string{"/bucket/a", "/bucket/parts?partNumber=1&uploadId=" + upload} {
 			for _, stream := range []bool{false, true} {
 				if stream && name == "no framing" {
-					continue // the decoded length says that there is one
+					continue // the decoded length implies that there is one
 				}
 				r := testenv.Must(http.NewRequestWithContext(t.Context(), "PUT", s.url+path, strings.NewReader(test.sent)))(t)
 				for i := 0; i < len(test.fields); i += 2 {

@@ -99,7 +99,7 @@ func checkParameter(x *call, op *operation, name string) error {
 	case op != nil && slices.Contains(known.of[op.name], name), slices.Contains(signatureV2, name):
 		return nil
 	case name == "x-id" && known.of[value] != nil && !isServed(value):
-		return notImplemented(value) // nothing else tells it from another operation
+		return notImplemented(value) // nothing else distinguishes it from another operation
 	case len(name) > 2 && strings.EqualFold(name[:2], "x-"):
 		return nil // of tracing and caches, or a field, which fieldsOf checks
 	case reads && !known.selectors[name] && (value != "" || known.all[name] || !couldSelect(name)):

@@ -27,7 +27,7 @@ var refusedOperations = []string{
 	"WriteGetObjectResponse",
 }
 
-// paths are what requests of each level name.
+// paths are the paths of requests of each level.
 var paths = map[string]string{"service": "/", "bucket": "/bucket", "object": "/bucket/key"}
 
 // TestEveryOperationIsDecided: each operation of Amazon's SDK is served by the route that its

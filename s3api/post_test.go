@@ -34,7 +34,7 @@ func form(t *testing.T, fields ...string) (body, mediaType string) {
 	return b.String(), w.FormDataContentType()
 }
 
-// policyOf returns a policy that allows what is stated, for an hour.
+// policyOf returns a policy with these conditions, for an hour.
 func policyOf(t *testing.T, conditions ...any) string {
 	t.Helper()
 	text := testenv.Must(json.Marshal(map[string]any{"expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "conditions": conditions}))(t)

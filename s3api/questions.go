@@ -8,9 +8,9 @@ import (
 	"sluice/wire"
 )
 
-// question is an operation on a bucket's settings by which tools find out what a bucket has, or
-// which they remove before they delete it. Buckets here have none of them, and the response is what
-// Amazon has for a bucket without one ("Error responses" in the Amazon S3 API Reference).
+// question is an operation on a bucket's settings by which tools find out which settings a bucket
+// has, or remove them before they delete it. Buckets here have no such settings, and the response
+// is Amazon's for a bucket without them ("Error responses" in the Amazon S3 API Reference).
 type question struct {
 	parameter, name string
 	missing         string // the error's code, with status 404; "": there is a document

@@ -20,7 +20,7 @@ import (
 // refusal is an error that S3 has a code of its own for.
 type refusal struct {
 	code   string    // S3's
-	as     wire.Code // what it is for the metrics, which also has its status unless status is set
+	as     wire.Code // its code for the metrics, which also has its status unless status is set
 	status int
 	detail string
 }
@@ -33,7 +33,7 @@ func refuseWith(code string, as wire.Code, format string, args ...any) error {
 	return &refusal{code: code, as: as, detail: fmt.Sprintf(format, args...)}
 }
 
-// notImplemented returns the error for what this interface does not have.
+// notImplemented returns the error for a function that this interface lacks.
 func notImplemented(what string) error {
 	return &refusal{code: "NotImplemented", as: wire.CodeMethodNotAllowed, status: http.StatusNotImplemented, detail: what + " is not supported"}
 }
@@ -89,7 +89,7 @@ func rowOfRefusal(err error) (exchange.Row, bool) {
 // explain sets the status that S3 has for an error.
 func explain(row *exchange.Row, err error) { row.Status = statusOf(codeOf(*row, err), row.Status) }
 
-// codesOfErrors are S3's codes of errors, where the code of this service says less.
+// codesOfErrors are S3's codes of errors, where this service's code is less specific.
 var codesOfErrors = []struct {
 	is   error
 	code string
@@ -150,7 +150,7 @@ var codes = map[wire.Code]string{
 }
 
 // statuses are S3's statuses of codes, where they differ from this service's: its clients decide by
-// them what to repeat.
+// them whether to repeat a request.
 var statuses = map[string]int{
 	"NoSuchKey": http.StatusNotFound, "NoSuchUpload": http.StatusNotFound, "EntityTooLarge": http.StatusBadRequest,
 	"AccessDenied": http.StatusForbidden, "InvalidAccessKeyId": http.StatusForbidden, "SignatureDoesNotMatch": http.StatusForbidden,

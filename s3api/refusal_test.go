@@ -26,8 +26,8 @@ var notForClients = []string{
 	"internal/sigv4.ErrUnsigned",         // such a request has no credentials
 }
 
-// TestEverySentinelHasACode checks that each error of what the handlers call is in the table, and
-// that each row has one of S3's codes.
+// TestEverySentinelHasACode checks that each error of the packages that the handlers call is in the
+// table, and that each row has one of S3's codes.
 func TestEverySentinelHasACode(t *testing.T) {
 	var texts []string
 	for _, row := range errorTable.Rows() {

@@ -45,7 +45,7 @@ func crc64Text(crc uint64) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, crc))
 }
 
-// setExpiration says when a blob expires.
+// setExpiration sets the field that states when a blob expires.
 func (x *call) setExpiration(b *metastore.Blob) {
 	if !b.Expires.IsZero() {
 		x.Fields.Set("X-Amz-Expiration", `expiry-date="`+exchange.Date(b.Expires)+`", rule-id="`+strings.ToLower(fieldExpiration)+`"`)
@@ -69,7 +69,7 @@ func (x *call) setMetadata(m headers.Metadata) {
 	}
 }
 
-// ownerOf returns an account as the owner of what it has.
+// ownerOf returns an account as the owner of its objects.
 func ownerOf(account string) document.Owner {
 	return document.Owner{ID: account, DisplayName: account}
 }
@@ -99,7 +99,7 @@ func metadataOf(h http.Header) (headers.Metadata, error) {
 	return headers.ForeignMetadataOf(fields, strings.ToLower(metaPrefix))
 }
 
-// withoutChunked returns a Content-Encoding without what only the request's body is coded in.
+// withoutChunked returns a Content-Encoding without the coding that only the request's body has.
 func withoutChunked(codings string) string {
 	var kept []string
 	for coding := range strings.SplitSeq(codings, ",") {

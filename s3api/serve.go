@@ -19,8 +19,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve refuses what can be refused by the request's head before it admits the caller: credentials
-// come after syntax, and what is stored comes last.
+// serve makes every refusal that the request's head allows before it admits the caller: credentials
+// come after syntax, and stored data come last.
 func (s *Server) serve(x *call) error {
 	x.Fields.Set("X-Amz-Request-Id", x.RequestID)
 	if err := x.Open(); err != nil {
@@ -73,8 +73,8 @@ func (s *Server) serve(x *call) error {
 	return s.missing(x.Request.Context(), x.account, x.op.handle(s, x))
 }
 
-// parse finds out what the request is about. Without an operation, the target's pattern is for the
-// log alone.
+// parse finds the request's target and operation. Without an operation, the target's pattern is for
+// the log alone.
 func (s *Server) parse(x *call) (err error) {
 	if x.target, err = parseTarget(x.Request, s.hosts); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *Server) parse(x *call) (err error) {
 	return checkKey(x.key)
 }
 
-// respondOptions responds to a preflight. Pages may send what S3's clients send.
+// respondOptions responds to a preflight. Pages may send the fields that S3's clients send.
 func respondOptions(x *call) error {
 	methods := []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut}
 	x.RespondOptions(methods, "Authorization, Cache-Control, Content-Disposition, Content-Encoding, Content-Language, Content-MD5, Content-Type, Expires, If-Match, If-Modified-Since, If-None-Match, If-Unmodified-Since, Range, "+wire.HeaderRequestID)

@@ -1,7 +1,7 @@
 // Package s3api implements Amazon S3's interface to the same blobs, keys, limits and quotas as
 // package httpapi: a bucket is an account, and an object is a blob. It enforces the rules of S3's
-// requests and responses; the rules of blobs are in package blob, and what all interfaces share is
-// in package exchange. docs/s3.md documents what is supported.
+// requests and responses; the rules of blobs are in package blob, and the code that all interfaces
+// share is in package exchange. docs/s3.md documents the supported operations.
 package s3api
 
 import (
@@ -14,9 +14,9 @@ import (
 	"sluice/exchange"
 )
 
-// Config configures a Server. Every field is required unless its comment says otherwise.
+// Config configures a Server. Every field is required unless its comment states otherwise.
 type Config struct {
-	Exchanges *exchange.Service // what the exchanges of all interfaces share
+	Exchanges *exchange.Service // shared by the exchanges of all interfaces
 	Blobs     *blob.Service
 	Keys      *access.Authenticator // nil: a local instance, which takes any credentials or none
 	Reads     access.Reads
@@ -88,11 +88,11 @@ func (r *route) selects(q query) bool {
 	return (one == "" || q.has(one)) && (other == "" || q.has(other))
 }
 
-// operation is what a request asks for.
+// operation is an operation that a request asks for.
 type operation struct {
 	name   string // S3's
 	handle func(*Server, *call) error
-	scope  access.Scope // what a hosted service's caller needs for the bucket's account; "": the handler decides
+	scope  access.Scope // that a hosted service's caller needs for the bucket's account; "": the handler decides
 	bucket bool         // it needs a bucket that exists
 	writes bool         // it changes the database, which the fence can forbid
 	copies bool         // the request names a source, by X-Amz-Copy-Source

@@ -13,7 +13,7 @@ import (
 	"sluice/wire"
 )
 
-// level says what a request's path names.
+// level is the kind of thing that a request's path names.
 type level int
 
 const (
@@ -22,7 +22,7 @@ const (
 	objectLevel
 )
 
-// target is what a request is about.
+// target is a request's bucket and key.
 type target struct {
 	level  level
 	bucket string

@@ -82,8 +82,7 @@ func TestKeysThatNoBlobCanHave(t *testing.T) {
 }
 
 // TestUnknownHosts checks that no request acts on the bucket that its path names if its host may
-// name another one.
-// Invariant 187.
+// name a different one. Invariant 187.
 func TestUnknownHosts(t *testing.T) {
 	set, unset := newHosts([]string{"s3.example.org"}, "blobs.example.org", false), newHosts(nil, "blobs.example.org", false)
 	for _, test := range []struct {

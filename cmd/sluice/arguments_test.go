@@ -50,8 +50,8 @@ func TestFlagsFirst(t *testing.T) {
 	}
 }
 
-// TestArgumentsKeepTheirBytes checks that arguments that are not UTF-8 name what they say, and
-// nothing else.
+// TestArgumentsKeepTheirBytes checks that arguments that are not UTF-8 name the file or blob with
+// exactly these bytes.
 func TestArgumentsKeepTheirBytes(t *testing.T) {
 	for line, values := range map[string]func(all *commands) []string{
 		"put a\xff team/a\xff/":                       func(all *commands) []string { return []string{all.Put.Sources.all[0], all.Put.Target.Name} },

@@ -23,7 +23,7 @@ type backupCommand struct {
 	Create backupCreate `cmd:"" default:"withargs" help:"Make a backup of an instance, also while it is served."`
 	Ls     backupLs     `cmd:"" aliases:"list" help:"List the backups in a place."`
 	Verify backupVerify `cmd:"" help:"Compare a backup with its checksums."`
-	Prune  backupPrune  `cmd:"" help:"Remove old backups, and what no other needs."`
+	Prune  backupPrune  `cmd:"" help:"Remove old backups, and the objects that no other needs."`
 }
 
 // placeArg names a place for backups.
@@ -64,7 +64,7 @@ func explainBackup(err error) error {
 	}
 }
 
-// keepFlags say which backups are kept.
+// keepFlags select the backups to keep.
 type keepFlags struct {
 	KeepLast    int `env:"-" placeholder:"N" help:"Keep the newest N backups."`
 	KeepHourly  int `env:"-" placeholder:"N" help:"Keep the newest backup in each of N hours."`
@@ -259,7 +259,7 @@ object exists with its size. The exit code is 6 if something is damaged or missi
 ` + examples("sluice backup verify ./backups", "sluice backup verify --read-bytes --max-rate 50MiB s3://BACKUPS/sluice")
 }
 
-// printedVerified is what was verified in JSON.
+// printedVerified is a verification's result in JSON.
 type printedVerified struct {
 	ID        string `json:"id"`
 	Objects   int64  `json:"objects"`
@@ -322,7 +322,7 @@ func (c *backupPrune) Validate() error {
 	return c.keepFlags.Validate()
 }
 
-// printedPruned is what was removed in JSON.
+// printedPruned is a removal's result in JSON.
 type printedPruned struct {
 	Kept    []string `json:"kept"`
 	Removed []string `json:"removed"`

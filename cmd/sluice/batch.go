@@ -20,15 +20,15 @@ import (
 // printedTransfer is an outcome in JSON. Its status is copied, unchanged, moved, skipped, failed or
 // deleted.
 type printedTransfer struct {
-	Status string `json:"status"` // with --dry-run, what would be done
+	Status string `json:"status"` // with --dry-run, the planned one
 	Source string `json:"source,omitempty"`
 	Target string `json:"target,omitempty"`
 	Size   *int64 `json:"size,omitempty"`
 	ETag   string `json:"etag,omitempty"`
-	Reason string `json:"reason,omitempty"` // of what was skipped or failed
+	Reason string `json:"reason,omitempty"` // of a skip or a failure
 }
 
-// batch shows what a folder.Batch does: progress, a line for each outcome, a summary and the
+// batch shows the course of a folder.Batch: progress, a line for each outcome, a summary and the
 // command's error.
 type batch struct {
 	*folder.Batch
@@ -46,14 +46,14 @@ type batch struct {
 	refused []refusedOperand // operands that cannot be transferred
 	sum     folder.Summary   // when everything has ended
 
-	// What show has seen. Its calls do not overlap.
+	// The state of show. Its calls do not overlap.
 	planned       int                         // transfers and deletions
-	several       bool                        // reports whether there are several, also if planned does not say it
+	several       bool                        // reports whether there are several, even if planned is at most 1
 	transfers     map[ends]*terminal.Transfer // that are in progress
-	unknown       bool                        // reports whether it is unknown what a failed transfer has done
+	unknown       bool                        // reports whether a failed transfer's outcome is unknown
 	partial       bool                        // reports whether a transfer failed after it had transferred bytes
 	interrupted   bool
-	ifInterrupted string  // what an interruption leaves behind, for people
+	ifInterrupted string  // the consequence of an interruption, for people
 	errs          []error // of transfers and of output: the first of each
 }
 
@@ -77,7 +77,7 @@ func newBatch(console *console, output outputFlags, o folder.Options) *batch {
 	return b
 }
 
-// What an interruption leaves behind.
+// Consequences of an interruption.
 const (
 	resumable     = "what was transferred of large files is kept; run the same command again to go on"
 	partlyMoved   = "some may be moved; run the same command again to go on"
@@ -96,7 +96,7 @@ func (b *batch) prefix(on *client.Client, of operand.Remote) folder.Prefix {
 	return folder.Prefix{Client: on, Account: of.Account, Name: of.Name}
 }
 
-// nameOf returns what a file or a blob is called in operands.
+// nameOf returns a file's or a blob's name in operands.
 func (b *batch) nameOf(i folder.Item) string {
 	if i.Client == nil {
 		return i.Name
@@ -104,13 +104,13 @@ func (b *batch) nameOf(i folder.Item) string {
 	return operand.Remote{Context: b.contexts[i.Client], Account: i.Account, Name: i.Name}.String()
 }
 
-// refuse notes that one of several operands cannot be transferred. The others are.
+// refuse notes that one of several operands cannot be transferred. The other operands are.
 func (b *batch) refuse(operand string, err error) {
 	b.refused = append(b.refused, refusedOperand{operand, err})
 	b.several = true
 }
 
-// run runs what was added.
+// run runs the transfers and deletions that were added.
 func (b *batch) run(ctx context.Context) error {
 	b.ctx = ctx
 	for _, r := range b.refused {
@@ -122,7 +122,7 @@ func (b *batch) run(ctx context.Context) error {
 	return b.explainRun(err)
 }
 
-// explainRun returns what a run's error says beside the failures, which show has shown.
+// explainRun returns a run's error without the failures that show has shown.
 func (b *batch) explainRun(err error) error {
 	if e, kept := errors.AsType[*folder.NotDeletedError](err); kept {
 		if errors.Is(e, folder.ErrEmpty) {
@@ -150,7 +150,7 @@ func (b *batch) nothingAt(prefix operand.Remote) error {
 	return err
 }
 
-// nothingIn says that a local folder has nothing to store.
+// nothingIn remarks that a local folder has nothing to store.
 func (b *batch) nothingIn(dir string) { b.remark("there are no files in " + terminal.Name(dir)) }
 
 // remark prints a line that is no result.
@@ -190,7 +190,7 @@ func (b *batch) stream(ctx context.Context, source, target folder.Item, ifInterr
 // stdio is standard input or output.
 var stdio = folder.Item{Name: operand.Stdio}
 
-// writesContent says that a content is written to standard output. If that is the terminal,
+// writesContent notes that a content is written to standard output. If that is the terminal,
 // progress and remarks would be mixed with it, so there are none.
 func (b *batch) writesContent() {
 	if isTerminal(b.console.out) {
@@ -265,7 +265,7 @@ func (b *batch) showOutcome(e folder.Event) {
 	}
 }
 
-// cause returns why a transfer or a deletion has failed, with what to do.
+// cause returns why a transfer or a deletion has failed, with advice.
 func (b *batch) cause(e folder.Event) error {
 	err := b.reason(e)
 	if isMissing(e.Err) && e.Source.Client != nil && b.ctx != nil {
@@ -299,7 +299,7 @@ func named(source string, err error) error {
 	return about(terminal.Name(source), err)
 }
 
-// words returns what was done, or what would be done in a dry run.
+// words returns the word for an action, or for a planned action in a dry run.
 func (b *batch) words(done, would string) string {
 	if b.dryRun {
 		return would
@@ -319,7 +319,7 @@ func outage(err error) bool {
 	return unreachable(err) || anyOf(err, client.ErrOutcomeUnknown, io.ErrUnexpectedEOF)
 }
 
-// fail reports a failure. The error names what failed.
+// fail reports a failure. The error names the operand that failed.
 func (b *batch) fail(p printedTransfer, err error) {
 	b.unknown = b.unknown || errors.Is(err, client.ErrOutcomeUnknown)
 	if len(b.errs) == 0 {
@@ -333,7 +333,7 @@ func (b *batch) fail(p printedTransfer, err error) {
 	}
 }
 
-// skip reports what was left out.
+// skip reports that a name was left out.
 func (b *batch) skip(name, reason string) {
 	if b.output.JSON {
 		b.report(printedTransfer{Status: "skipped", Source: name, Reason: reason}, "")
@@ -354,10 +354,10 @@ func (b *batch) report(p printedTransfer, remark string) {
 	}
 }
 
-// print prints a line to stderr. What cannot be printed there has no other place.
+// print prints a line to stderr. If that fails, there is no other place for it.
 func (b *batch) print(line string) { _ = b.progress.Print(line) }
 
-// finish prints a summary, and returns the command's error. After an outage it says how to go on.
+// finish prints a summary, and returns the command's error. After an outage it states how to go on.
 func (b *batch) finish(ctx context.Context) error {
 	total := b.sum.Total()
 	if total+b.sum.Skipped > 1 && !b.output.Quiet && !b.output.JSON {
@@ -411,8 +411,8 @@ func (b *batch) summary() string {
 	return b.words("", "dry run: ") + strings.Join(texts, ", ")
 }
 
-// end ends a command whose preparation returned err: it ends the progress, prints a summary and
-// what was spent, and returns the command's error.
+// end ends a command whose preparation returned err: it ends the progress, prints a summary and the
+// spending, and returns the command's error.
 func (b *batch) end(ctx context.Context, err error) error {
 	b.console.shows(nil)
 	b.progress.Close()

@@ -236,10 +236,10 @@ func showCount(t *terminal.Transfer, done func() int64) (stop func()) {
 	}
 }
 
-// cleanupTime limits the removal of what was stored, after a signal.
+// cleanupTime limits the removal of stored blobs, after a signal.
 const cleanupTime = time.Minute
 
-// clean removes what was stored, also if ctx is cancelled.
+// clean removes the blobs that were stored, even if ctx is cancelled.
 func (b *benchRun) clean(ctx context.Context) (load.Left, error) {
 	removing := b.count("removing blobs", b.workload.ToClean())
 	defer removing.End()
@@ -253,7 +253,8 @@ func (b *benchRun) clean(ctx context.Context) (load.Left, error) {
 	return b.workload.Clean(ctx, removing.Set)
 }
 
-// cleanupError says what is left on the server, why, and how to remove it.
+// cleanupError reports the blobs and uploads that are left on the server, why, and how to remove
+// them.
 func (b *benchRun) cleanupError(left load.Left, err, earlier error) error {
 	var what []string
 	if left.Blobs > 0 {

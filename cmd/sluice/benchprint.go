@@ -25,7 +25,7 @@ type printedBench struct {
 	Left        *printedBenchLeftover `json:"left,omitempty"`
 }
 
-// printedBenchLeftover is what could not be removed, in JSON.
+// printedBenchLeftover counts the things that could not be removed, in JSON.
 type printedBenchLeftover struct {
 	Prefix   string `json:"prefix,omitempty"` // of the blobs
 	Blobs    int64  `json:"blobs,omitempty"`
@@ -57,7 +57,7 @@ type printedLatency struct {
 	Max  float64 `json:"max"`
 }
 
-// newPrintedAll returns what was recorded of each kind in a time and, if there are several, of all.
+// newPrintedAll returns the measurements of each kind in a time and, if there are several, of all.
 func newPrintedAll(r *load.Recorder, elapsed time.Duration) []printedOperations {
 	all := r.Summaries()
 	printed := []printedOperations{}
@@ -104,7 +104,7 @@ func (p *printedBench) table(out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// remarks returns what people should know about the measurement.
+// remarks returns remarks about the measurement, for people.
 func (p *printedBench) remarks() (lines []string) {
 	for _, o := range p.Operations {
 		if o.Unsent > 0 && o.Kind != kindAll {

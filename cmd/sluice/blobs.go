@@ -24,7 +24,7 @@ func allBlobs(operands []remoteOperand) error {
 	return nil
 }
 
-// head returns a blob's properties. Its error says that the blob does not exist, as the response
+// head returns a blob's properties. Its error states that the blob does not exist, as the response
 // to a HEAD has no text.
 func head(ctx context.Context, from *client.Client, of operand.Remote) (client.Blob, error) {
 	b, err := from.Head(ctx, of.Account, of.Name)
@@ -46,8 +46,8 @@ func withBelow(ctx context.Context, on *client.Client, of operand.Remote, err er
 	return err
 }
 
-// isMissing reports whether a HEAD's response says that there is no blob. A server of an earlier
-// version does not say why its status is 404.
+// isMissing reports whether a HEAD's response means that there is no blob. A server of an earlier
+// version does not state why its status is 404.
 func isMissing(err error) bool {
 	e, reported := errors.AsType[*client.Error](err)
 	return reported && e.Status == http.StatusNotFound && (e.Code == "" || errors.Is(err, fs.ErrNotExist))
@@ -103,7 +103,7 @@ func newPrintedBlob(account string, b client.Blob) printedBlob {
 // formatTime returns a time for people, in the process's time zone.
 func formatTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
-// eachOf calls fn for each operand, also if it fails for some, unless each other would have the
+// eachOf calls fn for each operand, even if it fails for some, unless each other would have the
 // same error. If it succeeds for some only, the error has the exit code for that.
 func eachOf[T any](operands []T, fn func(T) error) error {
 	var errs []error
@@ -126,8 +126,8 @@ func eachOf[T any](operands []T, fn func(T) error) error {
 	return err
 }
 
-// nothingAt says that no blob's name begins with a prefix: by an error, or by a remark if it is a
-// whole account, which need not have blobs.
+// nothingAt reports that no blob's name begins with a prefix: by an error, or by a remark if it is
+// a whole account, which need not have blobs.
 func nothingAt(prefix operand.Remote) (remark string, err error) {
 	switch name := terminal.Name(prefix.String()); {
 	case prefix.Name == "":

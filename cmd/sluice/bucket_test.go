@@ -9,7 +9,7 @@ import (
 	"sluice/metastore"
 )
 
-// TestBucketAliases makes, lists and removes aliases, and checks what is refused.
+// TestBucketAliases makes, lists and removes aliases, and checks which names are refused.
 func TestBucketAliases(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	bucket := func(args ...string) []string { return append([]string{"bucket", args[0], "--data", data}, args[1:]...) }

@@ -12,7 +12,7 @@ import (
 type catCommand struct {
 	Blobs []remoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME. Several are written one after another."`
 
-	Quiet bool `short:"q" env:"-" help:"Do not print what was spent."`
+	Quiet bool `short:"q" env:"-" help:"Do not print the spending."`
 
 	serverFlags
 	readFlags
@@ -24,7 +24,7 @@ func (catCommand) Help() string {
 		examples("sluice cat team/notes.txt", "sluice cat team/log.1 team/log.2 | grep error")
 }
 
-// Run writes the blobs. It ends with the first error, so that no bytes are missing between others.
+// Run writes the blobs. It ends with the first error, so that no bytes are missing in the middle.
 func (c *catCommand) Run(ctx context.Context, console *console) error {
 	from, err := c.client(console, "")
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestCommandsOfAChain checks what the commands of channels print and send to a server that
-// collects on a chain, and what they advise.
-// Invariant 156.
+// TestCommandsOfAChain checks the output, the requests and the advice of the commands of channels
+// with a server that collects on a chain. Invariant 156.
 func TestCommandsOfAChain(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", testenv.MemoryDir(t))
 	const info = `{"reads":"paid","chunksetSize":10485760,"payment":{"receiver":"0xa","asset":"0xb","module":"0xc","chainId":4,"chunksetPrice":"3",

@@ -21,8 +21,8 @@ type channelCommand struct {
 	Open      channelOpen      `cmd:"" help:"Open a payment channel with a deposit, or make one that exists on the chain known to the server."`
 	Show      channelShow      `cmd:"" help:"Print the state of a channel, and its sessions."`
 	Deposit   channelDeposit   `cmd:"" help:"Add to the deposit of a channel."`
-	Renew     channelRenew     `cmd:"" help:"Sign what was paid over a channel once more, after the payment has expired before it was collected."`
-	Close     channelClose     `cmd:"" help:"Close a channel. What was never paid is refunded."`
+	Renew     channelRenew     `cmd:"" help:"Sign a channel's payment once more, after the payment has expired before it was collected."`
+	Close     channelClose     `cmd:"" help:"Close a channel. The amount that was never paid is refunded."`
 	Reconcile channelReconcile `cmd:"" help:"Compare a channel with the chain. Requires a key with the scope admin."`
 }
 
@@ -174,7 +174,7 @@ func (c *channelRenew) Run(ctx context.Context, console *console) error {
 	if err != nil {
 		return err
 	}
-	// The limits concern what is bought.
+	// The limits concern purchases.
 	p, _, err := c.open(ctx, of, client.PayerOptions{MaxPrice: math.MaxInt64, MaxSpend: math.MaxInt64})
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (c *channelRenew) Run(ctx context.Context, console *console) error {
 type channelReconcile struct {
 	oneChannel
 
-	Write bool `env:"-" help:"Record in the server what the chain says."`
+	Write bool `env:"-" help:"Record the chain's state in the server."`
 }
 
 // Help describes the command and returns examples.

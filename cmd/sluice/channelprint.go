@@ -25,7 +25,7 @@ type printedChannel struct {
 	Credit           uint64           `json:"credit,string"`
 	Settled          uint64           `json:"settled,string"`
 	Unsettled        uint64           `json:"unsettled,string"`
-	SellingLimit     *uint64          `json:"sellingLimit,omitempty,string"` // absent: the server does not say
+	SellingLimit     *uint64          `json:"sellingLimit,omitempty,string"` // absent: the server does not state it
 	Expired          uint64           `json:"expired,omitempty,string"`
 	Elsewhere        uint64           `json:"elsewhere,omitempty,string"`
 	Refund           *string          `json:"refund,omitempty"`
@@ -51,7 +51,7 @@ func (c *paymentCommand) printChannel(console *console, ch client.Channel) error
 	return printTable(console.out, channelLines(ch))
 }
 
-// unsettled returns what the server has accepted over the channel and not collected.
+// unsettled returns the amount that the server has accepted over the channel and not collected.
 func unsettled(ch client.Channel) uint64 { return ch.Accepted - min(ch.Accepted, ch.Settled) }
 
 func channelAsJSON(ch client.Channel) printedChannel {
@@ -130,8 +130,8 @@ type printedChainState struct {
 	Expires            time.Time `json:"expires"`
 }
 
-// printReconciliation prints what the server knows of a channel, what the chain says, and what the
-// server has recorded of that.
+// printReconciliation prints a channel's state in the server and on the chain and, if the server
+// has recorded the chain's, its state after that.
 func (c *paymentCommand) printReconciliation(console *console, r client.Reconciliation) error {
 	if c.JSON {
 		p := printedReconciliation{Channel: channelAsJSON(r.Channel)}

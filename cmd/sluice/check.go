@@ -111,7 +111,7 @@ func (c *checkCommand) Run(ctx context.Context, console *console) error {
 	case err != nil:
 		return err
 	case found.Found > 0:
-		return exitWith(exitDamaged, fmt.Errorf("damage was found: %d; see the runbook for what to do", found.Found))
+		return exitWith(exitDamaged, fmt.Errorf("damage was found: %d; see the runbook for the remedy", found.Found))
 	case len(found.Failed) > 0:
 		return exitWith(exitPartly, errors.New("not everything could be checked; no damage was found in the rest"))
 	case len(found.NotRepaired) > 0:
@@ -135,7 +135,7 @@ func printedOf(f instance.Checked) printedCheck {
 // maxPrinted is how many findings are printed; all that are known are in JSON.
 const maxPrinted = 100
 
-// printChecked prints the findings and then what was checked.
+// printChecked prints the findings and then the totals of the check.
 func printChecked(console *console, f instance.Checked) error {
 	var lines []string
 	add := func(format string, values ...any) {

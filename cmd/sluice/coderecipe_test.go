@@ -47,7 +47,7 @@ func refused(ctx context.Context, row wire.CodeRow) (int, error) {
 }
 
 // TestRecipeOfAnErrorCode follows the recipe of CONTRIBUTING.md: with a row in wire.Codes the
-// client knows what a new code means, whether to repeat the request, and the command its exit code.
+// client knows a new code's meaning, whether to repeat the request, and the command its exit code.
 func TestRecipeOfAnErrorCode(t *testing.T) {
 	codes := wire.Codes
 	defer func() { wire.Codes = codes }()
@@ -73,7 +73,7 @@ func TestRecipeOfAnErrorCode(t *testing.T) {
 	}
 }
 
-// TestEveryStatusHasAnExitCode checks what the statuses of all codes mean to the client and to
+// TestEveryStatusHasAnExitCode checks the meaning of all codes' statuses to the client and to
 // scripts.
 func TestEveryStatusHasAnExitCode(t *testing.T) {
 	want := map[int]int{
@@ -92,8 +92,8 @@ func TestEveryStatusHasAnExitCode(t *testing.T) {
 	}
 }
 
-// TestRecipeNamesThePlacesOfAnErrorCode checks with a code that nothing but what the recipe of
-// CONTRIBUTING.md names mentions it.
+// TestRecipeNamesThePlacesOfAnErrorCode checks with a code that only the places that
+// CONTRIBUTING.md's recipe names mention it.
 func TestRecipeNamesThePlacesOfAnErrorCode(t *testing.T) {
 	recipe := recipeOf(t, "An error code")
 	places := []string{"docs/protocol.md", "httpapi/errors.go", "wire/codes.go"}

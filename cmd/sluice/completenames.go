@@ -20,9 +20,10 @@ const (
 )
 
 // remoteNames returns the operands on a server that begin with a word, up to the next slash, if the
-// command may have one there, after so many others. It returns none if the server does not answer
-// within completionTime or refuses, as a shell has no place for an error, and none if there are
-// more than mostCompleted: a shell would take what these have in common for what all have.
+// command may have one there, after a number of operands. It returns none if the server does not
+// answer within completionTime or refuses, as a shell has no place for an error, and none if there
+// are more than mostCompleted: a shell would take these names' common beginning for the beginning
+// of all.
 func remoteNames(ctx context.Context, command *kong.Node, flags map[string]string, operands int, word string) (names []string) {
 	of, isRemote := remoteWord(command, operands, word)
 	if !isRemote {
@@ -45,7 +46,7 @@ func remoteNames(ctx context.Context, command *kong.Node, flags map[string]strin
 		if strings.HasPrefix(word, ":") {
 			text = ":" + text
 		}
-		if terminal.Name(text) == text { // others could control the terminal
+		if terminal.Name(text) == text { // other names could control the terminal
 			names = append(names, text)
 		}
 	}
@@ -60,8 +61,8 @@ func expanded(path string) string {
 	return kong.ExpandPath(path)
 }
 
-// remoteWord returns the operand that a word begins, after so many others, if it is remote and has
-// an account.
+// remoteWord returns the operand that a word begins, after a number of operands, if it is remote
+// and has an account.
 func remoteWord(command *kong.Node, operands int, word string) (of operand.Operand, isRemote bool) {
 	plain, withContext := remoteKinds(command.Positional, operands)
 	var err error
@@ -76,8 +77,8 @@ func remoteWord(command *kong.Node, operands int, word string) (of operand.Opera
 	return of, err == nil && of.Remote != nil && strings.Contains(word, "/")
 }
 
-// remoteKinds reports whether an operand after so many others may be remote, and whether it then
-// begins with a context or a colon. A list of sources may end before it.
+// remoteKinds reports whether an operand, after a number of operands, may be remote, and whether it
+// then begins with a context or a colon. A list of sources may end before it.
 func remoteKinds(all []*kong.Positional, operands int) (plain, withContext bool) {
 	if len(all) == 0 {
 		return false, false

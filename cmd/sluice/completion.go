@@ -111,8 +111,8 @@ func (c *completionWords) Run(ctx context.Context, console *console) error {
 	return nil
 }
 
-// candidates returns what the last word may be: a command, a flag, its value or what a server
-// stores. It returns none if it may be anything, such as a file's name.
+// candidates returns the possible last words: a command, a flag, its value or a name on a server.
+// It returns none if it may be anything, such as a file's name.
 func candidates(ctx context.Context, node *kong.Node, words []string) []string {
 	if len(words) == 0 {
 		words = []string{""}

@@ -60,7 +60,7 @@ func TestConfigurationInTheHomeFolder(t *testing.T) {
 	}
 }
 
-// TestBadConfiguration checks what the values of flags are refused for, beside what wrongCalls has.
+// TestBadConfiguration checks why flags' values are refused, beside the rows of wrongCalls.
 func TestBadConfiguration(t *testing.T) {
 	for want, args := range map[string][]string{
 		"base path":                     {"--base-path", "no-slash"},

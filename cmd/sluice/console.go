@@ -13,7 +13,7 @@ import (
 	"sluice/internal/terminal"
 )
 
-// console is what a command is given to run: its input and output, and how it was called.
+// console is a command's input and output, and how it was called.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
@@ -35,14 +35,14 @@ const announcedWait = 3 * time.Second
 // outageInterval is the least time between two announcements of an outage.
 const outageInterval = 10 * time.Second
 
-// shows says that progress is shown on err, or with nil that none is shown any more.
+// shows notes that progress is shown on err, or with nil that none is shown any more.
 func (c *console) shows(progress *terminal.Progress) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.progress = progress
 }
 
-// waits says that a request will be repeated after d, because the server asked for it with an
+// waits announces that a request will be repeated after d, because the server asked for it with an
 // error. Of requests that wait at the same time it names the first. It may be called concurrently.
 func (c *console) waits(d time.Duration, err error) {
 	c.mu.Lock()
@@ -55,8 +55,8 @@ func (c *console) waits(d time.Duration, err error) {
 	c.announce(fmt.Sprintf("waiting %v because the server asked: %s", d.Round(time.Second), lineOf(err)))
 }
 
-// outage says that requests are repeated while the server is away. Of requests that wait at the
-// same time it names the first. It may be called concurrently.
+// outage announces that requests are repeated while the server is away. Of requests that wait at
+// the same time it names the first. It may be called concurrently.
 func (c *console) outage(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,8 +66,8 @@ func (c *console) outage(err error) {
 	}
 }
 
-// slow says that the server has not responded for a while. Of requests that wait at the same time
-// it names the first. It may be called concurrently.
+// slow announces that the server has not responded for a while. Of requests that wait at the same
+// time it names the first. It may be called concurrently.
 func (c *console) slow(operation string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +77,7 @@ func (c *console) slow(operation string) {
 	}
 }
 
-// awaits says that a purchase waits until the server has collected so many units of earlier
+// awaits announces that a purchase waits until the server has collected so many units of earlier
 // payments. It may be called concurrently.
 func (c *console) awaits(units uint64) {
 	c.mu.Lock()
@@ -88,7 +88,7 @@ func (c *console) awaits(units uint64) {
 // announce prints a line to err, above the progress. The caller holds mu.
 func (c *console) announce(line string) {
 	if c.progress != nil {
-		_ = c.progress.Print(line) // what cannot be printed there has no other place
+		_ = c.progress.Print(line) // if that fails, there is no other place for it
 		return
 	}
 	_, _ = fmt.Fprintf(c.err, "sluice: %s\n", line) // likewise

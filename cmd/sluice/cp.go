@@ -28,7 +28,7 @@ func (o *localOrRemote) Decode(ctx *kong.DecodeContext) error { return decodeTex
 // cpCommand copies between this machine and servers, and between servers.
 type cpCommand struct {
 	Sources sources[localOrRemote] `arg:"" name:"source..." help:"File, folder, - or CONTEXT:ACCOUNT/NAME; :ACCOUNT/NAME for the current server. Several are possible."`
-	Target  localOrRemote          `arg:"" name:"target" help:"The same. What ends in / keeps the name of the source."`
+	Target  localOrRemote          `arg:"" name:"target" help:"The same. A target that ends in / keeps the source's name."`
 
 	Recursive bool `short:"r" env:"-" help:"Copy a folder, or all blobs below a prefix. Of several, each keeps its own name, too."`
 

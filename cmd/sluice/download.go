@@ -25,7 +25,7 @@ type downloader struct {
 
 // stream writes a blob to w.
 func (d *downloader) stream(ctx context.Context, b *batch, from operand.Remote, w io.Writer) {
-	b.stream(ctx, b.item(d.from, from), stdio, "what was written is incomplete", func(t *terminal.Transfer) (client.Blob, error) {
+	b.stream(ctx, b.item(d.from, from), stdio, "the written bytes are incomplete", func(t *terminal.Transfer) (client.Blob, error) {
 		r, err := d.from.Get(ctx, from.Account, from.Name, d.reads.options())
 		if err != nil {
 			return client.Blob{}, err
@@ -35,7 +35,7 @@ func (d *downloader) stream(ctx context.Context, b *batch, from operand.Remote, 
 	})
 }
 
-// countingWriter counts what is written as a transfer's progress.
+// countingWriter counts the written bytes as a transfer's progress.
 type countingWriter struct {
 	io.Writer
 	transfer *terminal.Transfer

@@ -26,7 +26,7 @@ func (duCommand) Help() string {
 	return examples("sluice du", "sluice du team", "sluice du team/photos/ team/logs/")
 }
 
-// printedUse is what the blobs below a prefix store, in JSON.
+// printedUse counts the blobs below a prefix and their bytes, in JSON.
 type printedUse struct {
 	Account string `json:"account"`
 	Prefix  string `json:"prefix"`

@@ -23,12 +23,12 @@ type describedError struct {
 func (e *describedError) Error() string { return e.text }
 func (e *describedError) Unwrap() error { return e.err }
 
-// about returns an error with a text that begins with what it is about.
+// about returns an error with a text that begins with its subject.
 func about(subject string, err error) error {
 	return &describedError{subject + ": " + lineOf(err), err}
 }
 
-// lineOf returns an error's text in one line, in which nothing is said twice. It omits the package
+// lineOf returns an error's text in one line, in which no line is repeated. It omits the package
 // name client, which means nothing to users.
 func lineOf(err error) string {
 	var lines []string
@@ -42,14 +42,14 @@ func lineOf(err error) string {
 }
 
 // isWrongAddress reports whether a server has no such route, or something else than a service has
-// responded that it has not: then nothing is known about what the request named.
+// responded so: then nothing is known about the thing that the request named.
 func isWrongAddress(err error) bool {
 	e, reported := errors.AsType[*client.Error](err)
 	return reported && e.Status == http.StatusNotFound && (e.Code == "" || e.Code == wire.CodeRouteNotFound)
 }
 
-// advise returns a command's error, with what to do if it uses a server and there was none, or no
-// valid key.
+// advise returns a command's error, with advice if it uses a server and there was none, or no valid
+// key.
 func advise(command *kong.Node, err error) error {
 	if !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "url" }) {
 		return err

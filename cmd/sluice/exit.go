@@ -40,7 +40,7 @@ var exitCodes = []struct {
 	{exitOK, "success"},
 	{exitFailed, "failed, for a reason that has no code of its own"},
 	{exitUsage, "a flag, a variable or a configuration file is wrong; nothing was done"},
-	{exitNotFound, "what is named does not exist, such as a blob, a key or a context"},
+	{exitNotFound, "the named thing does not exist, such as a blob, a key or a context"},
 	{exitRefused, "refused: not allowed, not paid, over a limit, or a condition is not met"},
 	{exitPartly, "partly done: some of several things were skipped or failed"},
 	{exitDamaged, "sluice check has found damage"},
@@ -86,8 +86,8 @@ func exitCode(err error) int {
 	}
 }
 
-// isRefusedHere reports whether the client has refused a request without sending it, because of
-// what a flag or an operand says.
+// isRefusedHere reports whether the client has refused a request without sending it, because of a
+// flag's or an operand's value.
 func isRefusedHere(err error) bool {
 	_, reported := errors.AsType[*client.Error](err)
 	return !reported && errors.Is(err, client.ErrInvalid)
@@ -97,8 +97,8 @@ func anyOf(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// messages prints lines that are not the log's, to stderr. If that fails, there is nowhere to say
-// so.
+// messages prints lines that are not the log's, to stderr. If that fails, there is nowhere to
+// report it.
 type messages struct {
 	stderr io.Writer
 	format logbuffer.Format // JSON: lines are like the log's

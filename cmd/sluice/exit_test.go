@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestExitCodesAreDocumented checks that docs/cli.md has what the exit codes mean.
+// TestExitCodesAreDocumented checks that docs/cli.md has the exit codes' meanings.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text := testenv.Must(os.ReadFile("../../docs/cli.md"))(t)
 	for _, c := range exitCodes {
@@ -52,8 +52,8 @@ func TestErrorsCannotControlTheTerminal(t *testing.T) {
 	}
 }
 
-// TestFailedStartsAreLogged checks that what serve prints when it does not start has the log's
-// format, and that what other commands print has not.
+// TestFailedStartsAreLogged checks that serve's output when it does not start has the log's format,
+// and that other commands' output has not.
 func TestFailedStartsAreLogged(t *testing.T) {
 	file := filepath.Join(testenv.MemoryDir(t), "file")
 	testenv.OK(t, os.WriteFile(file, nil, 0o600))

@@ -60,7 +60,7 @@ func (c *findCommand) Validate() error {
 		}
 	}
 	if c.Print0 && c.JSON {
-		return errors.New("--print0 and --json both say how blobs are printed: use one of them")
+		return errors.New("--print0 and --json both choose how blobs are printed: use one of them")
 	}
 	return nil
 }

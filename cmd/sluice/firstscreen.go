@@ -11,7 +11,7 @@ import (
 	"sluice/internal/units"
 )
 
-// firstScreen is what serve prints on a terminal: where the service and its data are, and what to
+// firstScreen is serve's output on a terminal: where the service and its data are, and commands to
 // try.
 type firstScreen struct {
 	version, url, data string

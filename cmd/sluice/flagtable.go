@@ -12,7 +12,7 @@ import (
 	"sluice/internal/node"
 )
 
-// flagTableHead is what docs/flags.md says before the tables.
+// flagTableHead is the text of docs/flags.md before the tables.
 const flagTableHead = `# Flags of serve
 
 Each flag of ` + "`sluice serve`" + ` is also an environment variable, and a key of the configuration file
@@ -86,7 +86,7 @@ func flagUsage(flag *kong.Flag) string {
 	}
 }
 
-// kindOf returns what a flag without a placeholder takes.
+// kindOf returns the kind of value that a flag without a placeholder takes.
 func kindOf(flag *kong.Flag) string {
 	switch flag.Target.Interface().(type) {
 	case time.Duration:

@@ -70,7 +70,8 @@ func writeGroupJSON(console *console, name string, limits keys.Limits, used meta
 	return terminal.WriteJSON(console.out, p)
 }
 
-// writeGroup writes a line for each limit: its name, its value and, if it is a quota, what is used.
+// writeGroup writes a line for each limit: its name, its value and, if it is a quota, the used
+// part.
 func writeGroup(console *console, limits keys.Limits, used metastore.Used) error {
 	defaults := keyDefaults
 	table := tabwriter.NewWriter(console.out, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)

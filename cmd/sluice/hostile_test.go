@@ -26,9 +26,8 @@ type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestWaitsAreAnnounced checks that a command says once that it waits for the server, above the
-// progress if there is any, and nothing of short waits.
-// Invariant 152.
+// TestWaitsAreAnnounced checks that a command announces once that it waits for the server, above
+// the progress if there is any, and nothing of short waits. Invariant 152.
 func TestWaitsAreAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, shown strings.Builder
@@ -76,7 +75,7 @@ func TestSlowServersAreAnnounced(t *testing.T) {
 	})
 }
 
-// listingServer has blobs with long names, in pages of 1,000, and counts what is deleted.
+// listingServer has blobs with long names, in pages of 1,000, and counts the deletions.
 type listingServer struct {
 	*httptest.Server
 	blobs   int

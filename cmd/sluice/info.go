@@ -12,7 +12,7 @@ import (
 	"sluice/wire"
 )
 
-// infoCommand prints what a server says about itself.
+// infoCommand prints a server's description of itself.
 type infoCommand struct {
 	serverFlags
 	outputFlags
@@ -63,7 +63,8 @@ func writeInfo(out io.Writer, url string, info wire.Info) error {
 	return printTable(out, append(lines, termsOf(info.Payment)...))
 }
 
-// termsOf returns the names and values of payment terms. What the server does not state is absent.
+// termsOf returns the names and values of payment terms. A term that the server does not state is
+// absent.
 func termsOf(p wire.Payment) [][2]string {
 	settlement := map[string]string{wire.SettlementLedger: "in the ledger of the server: no money moves", wire.SettlementChain: "on the chain"}
 	collected, known := settlement[p.Settlement]

@@ -176,7 +176,7 @@ type keyReseal struct {
 func (keyReseal) Help() string { return examples("sluice key reseal --s3-secret-key-file ./s3.key") }
 
 // Run seals the S3 secrets again that another than the first key has sealed. It has changed those
-// that could be opened, also if it returns an error about others.
+// that could be opened, even if it returns an error about the rest.
 func (c *keyReseal) Run(ctx context.Context, console *console) error {
 	box, err := c.box()
 	if err != nil {

@@ -235,8 +235,8 @@ func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 	}
 }
 
-// TestKeyIgnoresSettings checks that environment variables and the configuration
-// file set where the data is, but not what a key allows.
+// TestKeyIgnoresSettings checks that environment variables and the configuration file set where the
+// data is, but not a key's permissions.
 func TestKeyIgnoresSettings(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	t.Setenv("SLUICE_SCOPES", "admin")

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/storage"
 )
 
-// metaFlags say where the metadata is. They have the settings' help and defaults.
+// metaFlags name the place of the metadata. They have the settings' help and defaults.
 type metaFlags struct {
 	Data string `default:"${data}" help:"${data_help}"`
 	Meta string `placeholder:"DSN" help:"${meta_help}"`
@@ -67,7 +67,7 @@ type s3Flags struct {
 	S3SecretKeyFile string `name:"s3-secret-key-file" placeholder:"FILE" type:"path" help:"${s3-secret-key-file_help}"`
 }
 
-// box returns what seals S3 secrets.
+// box returns the box that seals S3 secrets.
 func (f s3Flags) box() (*sealed.Box, error) {
 	if f.S3SecretKeyFile == "" {
 		return nil, exitWith(exitUsage, errors.New("--s3-secret-key-file: S3 secrets need a file with the key that seals them, equal on all nodes: (umask 077; openssl rand -hex 32 >FILE) makes one"))

@@ -53,7 +53,7 @@ func (c *keyUpdate) Validate() error {
 	return err
 }
 
-// change returns what the flags change, without the expiry.
+// change returns the changes that the flags name, without the expiry.
 func (c *keyUpdate) change() (access.KeyChange, error) {
 	change := access.KeyChange{Label: c.Label, NoS3: c.NoS3}
 	var errs []error

@@ -32,7 +32,7 @@ func newLimitFlags() limitFlags {
 	return limitFlags{reflect.New(reflect.StructOf(fields)).Interface()}
 }
 
-// limitPlaceholder returns what stands for a limit in the help.
+// limitPlaceholder returns a limit's placeholder in the help.
 func limitPlaceholder(k keys.LimitKind) string {
 	if k.Bytes {
 		return "SIZE"

@@ -34,7 +34,7 @@ type shareCommand struct {
 	outputFlags
 }
 
-// Help returns what a link is, and examples.
+// Help describes links, and has examples.
 func (*shareCommand) Help() string {
 	return "Prints a URL with which others use a hosted network without a key, until it expires or the key that signs it is revoked. The key needs an S3 secret. On a local instance, which needs no link, the plain URL is printed.\n\n" +
 		examples("sluice share team/photo.jpg --for 1d", "sluice share team/photos/", "sluice share --write team/inbox/report.pdf --secret-file team.s3")
@@ -99,7 +99,7 @@ func isLoopback(text string) bool {
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
 
-// remarkOn says how a link is used.
+// remarkOn describes how a link is used.
 func remarkOn(shared client.Link, creates bool) string {
 	until := "until " + formatTime(shared.Expires)
 	switch {

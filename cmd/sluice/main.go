@@ -30,7 +30,7 @@ type commands struct {
 	Stat   statCommand   `cmd:"" group:"Blobs:" help:"Print the properties of blobs."`
 	Rm     rmCommand     `cmd:"" group:"Blobs:" help:"Delete blobs."`
 	Du     duCommand     `cmd:"" group:"Blobs:" help:"Print how many blobs there are and how much they store."`
-	Share  shareCommand  `cmd:"" group:"Blobs:" help:"Make a signed link to a blob, for others without a key."`
+	Share  shareCommand  `cmd:"" group:"Blobs:" help:"Make a signed link to a blob, for people without a key."`
 	Upload uploadCommand `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
 
 	Context     contextCommand     `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`
@@ -49,7 +49,7 @@ type commands struct {
 	Group       groupCommand      `cmd:"" group:"Running a server:" help:"Show and change the limits of groups of API keys."`
 	Bucket      bucketCommand     `cmd:"" group:"Running a server:" help:"Make, list and remove aliases for the buckets of S3's clients."`
 	Check       checkCommand      `cmd:"" group:"Running a server:" help:"Check everything that an instance stores for damage."`
-	Resume      resumeCommand     `cmd:"" group:"Running a server:" help:"Continue, once, what a safety brake has stopped: settling, or a large sweep."`
+	Resume      resumeCommand     `cmd:"" group:"Running a server:" help:"Continue, once, a task that a safety brake has stopped: settling, or a large sweep."`
 	Recover     recoverCommand    `cmd:"" group:"Running a server:" help:"Continue with an instance that was set back to an older state."`
 	Backup      backupCommand     `cmd:"" group:"Running a server:" help:"Make, list, verify and remove backups of an instance."`
 	Restore     restoreCommand    `cmd:"" group:"Running a server:" help:"Make an instance of a backup."`
@@ -101,7 +101,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// Help returns what the list of all commands adds: the exit codes.
+// Help returns the exit codes, which the list of all commands adds.
 func (*commands) Help() string {
 	var b strings.Builder
 	b.WriteString("Exit codes:\n\n")

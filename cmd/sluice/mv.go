@@ -13,7 +13,7 @@ import (
 // mvCommand renames blobs.
 type mvCommand struct {
 	Source remoteOperand `arg:"" name:"source" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ with -r."`
-	Target remoteOperand `arg:"" name:"target" help:"The same, on the same server. What ends in / keeps the name of the source."`
+	Target remoteOperand `arg:"" name:"target" help:"The same, on the same server. A target that ends in / keeps the source's name."`
 
 	Recursive bool `short:"r" env:"-" help:"Move all blobs below the prefix."`
 	DryRun    bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`

@@ -50,7 +50,7 @@ func startMoving(t *testing.T, names ...string) *movingServer {
 	return s
 }
 
-// TestMoveCommand moves blobs and prefixes, and checks what the command prints.
+// TestMoveCommand moves blobs and prefixes, and checks the command's output.
 func TestMoveCommand(t *testing.T) {
 	ownContexts(t)
 	s := startMoving(t, "a", "dir/b", "dir/sub/c")

@@ -7,7 +7,7 @@ import (
 	"sluice/internal/operand"
 )
 
-// outputFlags choose what a command prints. Commands that print results or progress embed them.
+// outputFlags choose a command's output. Commands that print results or progress embed them.
 type outputFlags struct {
 	Quiet bool `short:"q" env:"-" help:"Print results and errors only: no progress and no remarks."`
 	JSON  bool `name:"json" env:"-" help:"Print JSON for programs, one object per line."`

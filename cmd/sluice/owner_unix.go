@@ -14,7 +14,7 @@ import (
 func asOwner(data string) error {
 	info, err := os.Stat(data)
 	if err != nil || os.Geteuid() != 0 {
-		return nil //nolint:nilerr // there is no folder yet, which the command says
+		return nil //nolint:nilerr // there is no folder yet, which the command reports
 	}
 	owner, known := info.Sys().(*syscall.Stat_t)
 	if !known || owner.Uid == 0 {

@@ -12,12 +12,12 @@ import (
 	"sluice/wire"
 )
 
-// readFlags say how paid reads are paid. Commands that read blobs embed them.
+// readFlags choose how paid reads are paid. Commands that read blobs embed them.
 type readFlags struct {
-	Pay          bool   `env:"-" group:"Paid reads:" help:"Buy what paid reads need, with the key pair of an account. --max-price and --max-spend are required."`
+	Pay          bool   `env:"-" group:"Paid reads:" help:"Buy the chunksets that paid reads need, with the key pair of an account. --max-price and --max-spend are required."`
 	Session      string `env:"-" group:"Paid reads:" placeholder:"ID" help:"Session that pays, as sluice pay prints it. Nothing is bought."`
 	MaxChunksets *int64 `env:"-" group:"Paid reads:" placeholder:"NUMBER" help:"How many chunksets the command may be charged. Default: as many as the other limits permit."`
-	Purchase     int64  `env:"-" group:"Paid reads:" placeholder:"NUMBER" default:"1" help:"Least number of chunksets of a purchase. What remains in the session pays for later reads."`
+	Purchase     int64  `env:"-" group:"Paid reads:" placeholder:"NUMBER" default:"1" help:"Least number of chunksets of a purchase. The rest in the session pays for later reads."`
 
 	payerFlags `embed:"" group:"Paid reads:"`
 }
@@ -27,7 +27,7 @@ func (f *readFlags) Validate() error {
 	pays := f.payerFlags != payerFlags{}
 	switch {
 	case f.Pay && f.Session != "":
-		return errors.New("--pay and --session both say who pays: use one of them")
+		return errors.New("--pay and --session both choose who pays: use one of them")
 	case !f.Pay && (pays || f.Purchase != 1):
 		return errors.New("--max-price, --max-spend and the other limits of purchases require --pay")
 	case f.MaxChunksets != nil && !f.Pay && f.Session == "":
@@ -49,7 +49,7 @@ type paidReads struct {
 	file     string // with the state
 }
 
-// reads returns what pays for the reads from a server.
+// reads returns the payment for the reads from a server.
 func (f *readFlags) reads(ctx context.Context, console *console, from *client.Client) (*paidReads, error) {
 	if !f.Pay && f.Session == "" {
 		return &paidReads{}, nil
@@ -78,7 +78,7 @@ func (r *paidReads) downloads() client.DownloadOptions {
 	return client.DownloadOptions{GetOptions: r.options()}
 }
 
-// explain returns a read's error, with what to do if it was not paid for.
+// explain returns a read's error, with advice if it was not paid for.
 func (r *paidReads) explain(err error) error {
 	if !errors.Is(err, client.ErrPaymentRequired) {
 		return explainPayer(err)
@@ -90,13 +90,13 @@ func (r *paidReads) explain(err error) error {
 	case r.payment.MaxChunksets > 0 && (!reported || e.Code == wire.CodeChargeAboveLimit):
 		return fmt.Errorf("%w; --max-chunksets sets the limit", err)
 	case r.payment.Payer == nil:
-		return fmt.Errorf("%w; sluice pay adds chunksets to its session, and buys others when it has expired", err)
+		return fmt.Errorf("%w; sluice pay adds chunksets to its session, and buys new ones when it has expired", err)
 	default:
 		return err
 	}
 }
 
-// printedSpending is what a command has spent, in JSON. Amounts are in the asset's units.
+// printedSpending is a command's spending, in JSON. Amounts are in the asset's units.
 type printedSpending struct {
 	Status           string `json:"status"` // "paid"
 	ChunksetsCharged int64  `json:"chunksetsCharged"`
@@ -112,7 +112,7 @@ type printedSpending struct {
 // file.
 const statusTimeout = 10 * time.Second
 
-// report prints what was spent, also after a failure or an interruption, as JSON to stdout or as a
+// report prints the spending, even after a failure or an interruption, as JSON to stdout or as a
 // line to stderr.
 func (r *paidReads) report(ctx context.Context, console *console, output outputFlags) error {
 	if r == nil || r.payment == nil {
@@ -152,7 +152,7 @@ func (r *paidReads) write(out io.Writer, p printedSpending) error {
 	return printLine(out, line)
 }
 
-// counted returns a number with the name of what is counted.
+// counted returns a number with the counted thing's name.
 func counted[T int | int64 | uint64](n T, one string) string {
 	if n == 1 {
 		return "1 " + one

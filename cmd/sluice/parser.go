@@ -31,8 +31,8 @@ func newParser(commands any, options ...kong.Option) (*parser, error) {
 	return p, nil
 }
 
-// parse parses a command line. Its errors say what is wrong, where and what to do; with an error
-// the result is what could be parsed, or nil.
+// parse parses a command line. Its errors state the mistake, its place and the remedy; with an
+// error the result is the parsed part, or nil.
 func (p *parser) parse(args []string) (*kong.Context, error) {
 	command, err := p.kong.Parse(flagsFirst(p.kong.Model.Node, withoutHuman(args)))
 	if err == nil {
@@ -84,7 +84,7 @@ func parserOptions() []kong.Option {
 
 // nameVariables gives each setting an environment variable: --s3-addr is SLUICE_S3_ADDR. The
 // settings are the flags of serve, and other commands' flags with the same names if they read its
-// configuration file. What a key may do, for example, is set by the command line only.
+// configuration file. A key's permissions, for example, are set by the command line only.
 func nameVariables(k *kong.Kong) error {
 	settings := settingsOf(k.Model)
 	for _, command := range k.Model.Leaves(false) {

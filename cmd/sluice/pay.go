@@ -18,7 +18,7 @@ type payCommand struct {
 	Chunksets  int64  `env:"-" default:"100" help:"How many chunksets the session must have left. Nothing is bought if it has them."`
 	Faucet     uint64 `env:"-" placeholder:"AMOUNT" help:"Get this amount from the faucet of a local instance before: it opens the channel, or adds to its deposit. What was done is printed step by step."`
 	NewChannel bool   `env:"-" help:"Close the channel of the state file, if it is open, and pay over another."`
-	WriteOff   bool   `env:"-" help:"Give up a purchase that the server was paid for and did not deliver, so that others can be made, and print what is lost."`
+	WriteOff   bool   `env:"-" help:"Give up a purchase that the server was paid for and did not deliver, so that further purchases can be made, and print the loss."`
 }
 
 // Help describes the command and returns examples.
@@ -143,7 +143,7 @@ func (c *payCommand) fund(ctx context.Context, console *console, of *client.Clie
 	return c.payer(ctx, console, of, 1)
 }
 
-// explain says what the payer has done after fund, and how to use it.
+// explain describes the payer's steps after fund, and how to use the session.
 func (c *payCommand) explain(console *console, of *client.Client, st client.PayerStatus, s client.Session) error {
 	step := "3. The session had enough chunksets, so nothing was signed."
 	if st.Added > 0 {

@@ -31,10 +31,10 @@ type payerFlags struct {
 // ownPayer names a payer's key pair and state.
 type ownPayer struct {
 	AccountFile string `env:"-" type:"path" placeholder:"FILE" help:"Key pair that signs. Default: the key pair of sluice account new."`
-	StateFile   string `env:"-" type:"path" placeholder:"FILE" help:"File that keeps count of what was signed. Default: one for the account and the server, beside the contexts."`
+	StateFile   string `env:"-" type:"path" placeholder:"FILE" help:"File that keeps count of the signed payments. Default: one for the account and the server, beside the contexts."`
 }
 
-// limited returns an error unless the flags limit what is paid.
+// limited returns an error unless the flags limit payments.
 func (f *payerFlags) limited() error {
 	switch {
 	case f.MaxPrice == nil:
@@ -92,7 +92,7 @@ func reports(err error, code wire.Code) bool {
 	return reported && e.Code == code
 }
 
-// explainPayer returns a payer's error, with what to do about it.
+// explainPayer returns a payer's error, with advice.
 func explainPayer(err error) error {
 	switch {
 	case errors.Is(err, client.ErrBudget):

@@ -22,7 +22,7 @@ type recoverCommand struct {
 	Config    configFlag `placeholder:"FILE" help:"Configuration file of serve."`
 	metaFlags `embed:""`
 	Bytes     string `placeholder:"DSN" help:"${bytes_help}"`
-	Report    string `env:"-" placeholder:"FILE" help:"File to create with what is printed."`
+	Report    string `env:"-" placeholder:"FILE" help:"File to create with the output."`
 	Release   bool   `env:"-" help:"Let sweeps delete objects that an earlier recovery keeps, and do nothing else."`
 	Yes       bool   `short:"y" env:"-" help:"Do not ask."`
 
@@ -113,7 +113,7 @@ func (c *recoverCommand) reader() (instance.ReadChannels, error) {
 	return read, nil
 }
 
-// describeSetback returns lines with what is known.
+// describeSetback returns lines with the known facts.
 func describeSetback(f instance.Setback, chain bool) []string {
 	var lines []string
 	add := func(format string, values ...any) { lines = append(lines, fmt.Sprintf(format, values...)) }

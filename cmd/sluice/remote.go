@@ -74,7 +74,7 @@ func asFolder(r operand.Remote) operand.Remote {
 	return r
 }
 
-// baseOf returns what follows the last slash in a blob's name.
+// baseOf returns the part behind the last slash in a blob's name.
 func baseOf(name string) string { return path.Base("/" + name) }
 
 // checkPrefix returns an error unless a target can have several blobs below it.
@@ -89,8 +89,8 @@ func bothWouldBe(one, other string, target operand.Remote) error {
 	return usagef("%s and %s would both be %s: copy one of them by itself", terminal.Name(one), terminal.Name(other), terminal.Name(target.String()))
 }
 
-// keptName returns the name that one of several operands keeps: what follows the last slash, or the
-// account.
+// keptName returns the name that one of several operands keeps: the part behind the last slash, or
+// the account.
 func keptName(r operand.Remote) string {
 	if name := strings.TrimSuffix(r.Name, "/"); name != "" {
 		return baseOf(name)
@@ -98,8 +98,8 @@ func keptName(r operand.Remote) string {
 	return r.Account
 }
 
-// newClient returns a client for a server. It says on the console when it waits because the server
-// asks for it.
+// newClient returns a client for a server. It announces on the console when it waits because the
+// server asks for it.
 func newClient(console *console, s contexts.Server, o client.Options) (*client.Client, error) {
 	o.Key, o.UserAgent, o.OnWait = s.Key, "sluice/"+version(), console.waits
 	o.OnSlow = console.slow

@@ -7,7 +7,7 @@ import (
 	"sluice/access/keys"
 )
 
-// removedSettings are settings of earlier versions, each with what holds instead of it.
+// removedSettings are settings of earlier versions, each with the rule that holds instead of it.
 var removedSettings = func() map[string]string {
 	const (
 		chain     = "--chain id=N,asset=ADDRESS,module=ADDRESS names a private chain"

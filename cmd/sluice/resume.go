@@ -11,7 +11,7 @@ import (
 	"sluice/internal/terminal"
 )
 
-// resumeCommand lets continue, once, what a safety brake has stopped.
+// resumeCommand lets a task that a safety brake has stopped continue, once.
 type resumeCommand struct {
 	Settling resumeSettling `cmd:"" help:"Resume settling on the chain, which has halted because the chain contradicted the contract."`
 	Sweep    resumeSweep    `cmd:"" help:"Permit one sweep that deletes more orphans than its safety limit."`

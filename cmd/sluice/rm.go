@@ -78,7 +78,7 @@ type deletions struct {
 	on       *client.Client
 	prefixes []remoteOperand
 
-	// What count has found.
+	// The totals that count has found.
 	blobs, bytes int64
 	newest       time.Time // the last modification
 }
@@ -110,7 +110,7 @@ func (d *deletions) check(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// count counts what would be deleted.
+// count counts the blobs that would be deleted.
 func (d *deletions) count(ctx context.Context) error {
 	for _, of := range d.prefixes {
 		prefix := asFolder(of.Remote)

@@ -99,12 +99,12 @@ func (c *configuration) forDeveloper(onTerminal bool) bool {
 	return onTerminal && c.node.Profile == node.Local && c.logFormat == logbuffer.Text
 }
 
-// createFolders creates an ephemeral instance's folders, and logs what it removes of earlier ones
-// at the level.
+// createFolders creates an ephemeral instance's folders, and logs, at the level, which folders of
+// earlier ones it removes.
 func createFolders(log *slog.Logger, level slog.Level) (*ephemeral.Folders, error) {
 	folders, removed, err := ephemeral.Create()
 	for _, path := range removed {
-		log.Log(context.Background(), level, "removed what an ephemeral instance had left behind when it was killed", "folder", path)
+		log.Log(context.Background(), level, "removed the folder that an ephemeral instance had left behind when it was killed", "folder", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--ephemeral: %w", err)

@@ -13,9 +13,9 @@ import (
 
 // sessionCommand manages sessions: counts of chunksets.
 type sessionCommand struct {
-	Create sessionCreate `cmd:"" help:"Create a session on a local instance, which grants it. See sluice pay for others."`
+	Create sessionCreate `cmd:"" help:"Create a session on a local instance, which grants it. On other instances use sluice pay."`
 	Use    sessionUse    `cmd:"" help:"Deduct one chunkset from a session, and print how many are left."`
-	Show   sessionShow   `cmd:"" help:"Print what a session has left."`
+	Show   sessionShow   `cmd:"" help:"Print how much a session has left."`
 }
 
 type sessionCreate struct {

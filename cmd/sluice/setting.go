@@ -19,10 +19,10 @@ type setting struct {
 	value   target // where the value goes, with its type and default
 	help    string // sentences, without the default and the profile
 
-	choices     string // the possible values, separated by commas; "" if there are others
-	placeholder string // what the value is, such as FILE; "" for one that is derived from the type
+	choices     string // the possible values, separated by commas; "" if they cannot be listed
+	placeholder string // the value's kind, such as FILE; "" for one that is derived from the type
 	words       string // the default in words; "" if value has all of it
-	tag         string // what kong has to know in addition
+	tag         string // further tags for kong
 
 	only       node.Profile // the profile that allows it; "": the section's, or both
 	refusal    string       // why the other profile refuses it; "" for a general sentence
@@ -97,7 +97,7 @@ func (s *setting) effective(p node.Profile, chain bool) string {
 type target interface {
 	flagType() reflect.Type
 	defaults() defaults
-	take(flag reflect.Value) // sets the variable to what a flag has
+	take(flag reflect.Value) // sets the variable to a flag's value
 	complete()               // sets the variable to its default if the flag was not given
 	given() bool             // reports whether the flag was given; false if its default is a constant
 	text() string            // the value as in a configuration file; "" if there is none

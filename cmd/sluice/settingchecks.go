@@ -68,8 +68,8 @@ func each(values *[]string, valid func(string) error) check {
 	}
 }
 
-// allPass requires that every value in a list passes a function, which returns an error that says
-// what is wrong in which value.
+// allPass requires that every value in a list passes a function, which returns an error that names
+// the value and its mistake.
 func allPass(values *[]string, valid func(string) error) check {
 	return func(flag string) error {
 		var errs []error
@@ -80,8 +80,7 @@ func allPass(values *[]string, valid func(string) error) check {
 	}
 }
 
-// passes requires that a value passes a function, which returns an error that says what is wrong in
-// it.
+// passes requires that a value passes a function, which returns an error that names the mistake.
 func passes(value *string, valid func(string) error) check {
 	return func(flag string) error {
 		if err := valid(*value); err != nil {

@@ -64,8 +64,8 @@ func TestRecipeOfASetting(t *testing.T) {
 	}
 }
 
-// TestRecipeNamesThePlaces checks with two settings that nothing but what the recipe of
-// CONTRIBUTING.md names mentions them, except the code that acts on them.
+// TestRecipeNamesThePlaces checks with two settings that only the places that CONTRIBUTING.md's
+// recipe names mention them, except the code that acts on them.
 func TestRecipeNamesThePlaces(t *testing.T) {
 	recipe := recipeOf(t, "A flag")
 	places := []string{"cmd/sluice/settingtable.go", "docs/flags.md", "internal/node/config.go"}

@@ -44,7 +44,7 @@ func newSettingFlags(table func(*configuration) []setting) settingFlags {
 	return f
 }
 
-// read sets the configuration to what the flags have, and to the defaults.
+// read sets the configuration to the flags' values, and to the defaults.
 func (f *settingFlags) read() *configuration {
 	flags := reflect.ValueOf(f.Values).Elem()
 	for i, s := range f.table {

@@ -18,7 +18,7 @@ import (
 	"sluice/s3api"
 )
 
-// configuration is what the settings of serve set.
+// configuration has the variables that the settings of serve set.
 type configuration struct {
 	logFormat logbuffer.Format
 	logLevel  slog.Level
@@ -178,7 +178,7 @@ func chainSettings(c *configuration) []setting {
 	})
 }
 
-// locationSettings returns the rows that say where the metadata is. Commands that work on the
+// locationSettings returns the rows that name the place of the metadata. Commands that work on the
 // metadata have these flags, too.
 func locationSettings(c *configuration) []setting {
 	n := &c.node

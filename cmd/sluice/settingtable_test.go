@@ -30,8 +30,8 @@ func TestSettingsRemain(t *testing.T) {
 	}
 }
 
-// TestConfigurationsRemain checks that files with every setting mean what they meant to earlier
-// versions, and that the variables mean the same.
+// TestConfigurationsRemain checks that files with every setting, and the variables, have the
+// meaning that they had in earlier versions.
 func TestConfigurationsRemain(t *testing.T) {
 	for _, profile := range []string{"local", "hosted"} {
 		t.Run(profile, func(t *testing.T) {

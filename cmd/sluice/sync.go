@@ -16,9 +16,9 @@ type syncCommand struct {
 	Source localOrRemote `arg:"" name:"source" help:"Folder, or CONTEXT:ACCOUNT/PREFIX/; :ACCOUNT/PREFIX/ on the current server."`
 	Target localOrRemote `arg:"" name:"target" help:"The same."`
 
-	Delete bool `env:"-" help:"Delete from the target what the source does not have."`
+	Delete bool `env:"-" help:"Delete from the target each name that the source does not have."`
 	DryRun bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
-	Force  bool `env:"-" help:"Delete also if the source is empty, or if some of it could not be listed or copied."`
+	Force  bool `env:"-" help:"Delete even if the source is empty, or if some of it could not be listed or copied."`
 
 	TrackRenames bool `env:"-" help:"Rename or copy in the target what it has under another name, in place of transferring it."`
 
@@ -35,7 +35,7 @@ func (*syncCommand) Help() string {
 		examples("sluice sync ./site :team/site/", "sluice sync --delete --track-renames ./photos :team/photos/", "sluice sync --delete --dry-run ./site prod:team/site/", "sluice sync prod:team/ test:team/")
 }
 
-// Run copies what differs, and then deletes.
+// Run copies the blobs and files that differ, and then deletes.
 func (c *syncCommand) Run(ctx context.Context, console *console) error {
 	source, target := c.Source.Operand, c.Target.Operand
 	switch {

@@ -7,7 +7,8 @@ import (
 	"sluice/client/folder"
 )
 
-// transferFlags say how files and blobs are transferred. Commands that transfer several embed them.
+// transferFlags choose how files and blobs are transferred. Commands that transfer several embed
+// them.
 type transferFlags struct {
 	Jobs    *int        `short:"j" env:"-" group:"Transfers:" placeholder:"NUMBER" help:"How many files or blobs are transferred at a time. Default: 32 small ones that are sent or copied, or 8 that are large or received."`
 	Include includeRule `env:"-" group:"Transfers:" placeholder:"PATTERN" help:"With folders and prefixes: names to transfer although a later --exclude matches them. The flag may be repeated."`
@@ -36,7 +37,7 @@ func (f *transferFlags) set(o *folder.Options, folders bool) error {
 		return nil
 	}
 	if !folders {
-		return usagef("--include and --exclude require -r: they choose among what is in a folder or below a prefix")
+		return usagef("--include and --exclude require -r: they choose among the names in a folder or below a prefix")
 	}
 	slices.SortFunc(rules, func(a, b orderedRule) int { return int(a.order - b.order) })
 	var ordered []folder.Rule

@@ -92,7 +92,7 @@ type uploader struct {
 	options client.PutOptions
 }
 
-// stream stores what r returns until its end.
+// stream stores the bytes of r until its end.
 func (u *uploader) stream(ctx context.Context, b *batch, r io.Reader, to operand.Remote) {
 	b.stream(ctx, stdio, b.item(u.to, to), "nothing was stored, as standard input cannot be read again", func(t *terminal.Transfer) (client.Blob, error) {
 		o := u.options

@@ -16,7 +16,7 @@ import (
 // of the network: upload SRC DST. A file named ls or abort is written ./ls.
 type uploadCommand struct {
 	Ls    uploadLs    `cmd:"" aliases:"list" help:"List the open uploads of an account."`
-	Abort uploadAbort `cmd:"" help:"Abort uploads, and free what they have stored."`
+	Abort uploadAbort `cmd:"" help:"Abort uploads, and free the bytes that they have stored."`
 	Put   putCommand  `cmd:"" default:"withargs" hidden:"" help:"Store a file, a folder or standard input."`
 }
 
@@ -29,7 +29,7 @@ type uploadLs struct {
 
 // Validate returns an error for an account that no server accepts.
 func (c *uploadLs) Validate() error {
-	if c.Account == "" { // the parser says that it is missing
+	if c.Account == "" { // the parser reports that it is missing
 		return nil
 	}
 	_, err := blob.ParseAccount(c.Account)

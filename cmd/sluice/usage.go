@@ -12,8 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// usageError returns what is wrong with the command line, a variable or the configuration file,
-// where, and what to do about it. The error err was returned by kong, or by a Validate method.
+// usageError returns the mistake in the command line, a variable or the configuration file, its
+// place, and the remedy. The error err was returned by kong, or by a Validate method.
 func usageError(err error, read *settingsFile) error {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) || parse.Context == nil {
@@ -94,7 +94,7 @@ func sourceOf(ctx *kong.Context, flag *kong.Flag, read *settingsFile) string {
 	return sourceDefault
 }
 
-// rewrites are the errors of kong that say too little, with what is said instead.
+// rewrites are the errors of kong that explain too little, with the texts that replace them.
 var rewrites = []struct {
 	pattern *regexp.Regexp
 	text    func(ctx *kong.Context, command *kong.Node, found []string) string
@@ -188,7 +188,7 @@ var unneeded = map[string]string{
 // cloning names the commands that copy an instance.
 const cloning = "sluice backup PLACE and then sluice restore PLACE --to DIR copy an instance"
 
-// synonyms are what other programs call commands.
+// synonyms are other programs' names of commands.
 var synonyms = map[string]string{
 	"delete": "rm", "del": "rm", "remove": "rm", "erase": "rm", "deletefile": "rm", "purge": "rm -r",
 	"copy": "cp", "copyto": "cp", "move": "mv", "moveto": "mv", "rename": "mv", "mirror": "sync", "rsync": "sync",
@@ -273,7 +273,7 @@ func wrongFraction(_ *kong.Context, _ *kong.Node, found []string) string {
 	return fmt.Sprintf("--%s: want a number, not %q", found[1], found[2])
 }
 
-// wrongArgument returns an argument's error, which says what is wrong.
+// wrongArgument returns an argument's error, which names the mistake.
 func wrongArgument(_ *kong.Context, _ *kong.Node, found []string) string { return found[1] }
 
 func wrongPair(_ *kong.Context, _ *kong.Node, found []string) string {

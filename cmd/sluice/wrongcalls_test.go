@@ -205,7 +205,7 @@ var wrongCalls = []wrongCall{
 	{line: "get team/a --pay", want: `--max-price AMOUNT is required: sluice info prints the price of a chunkset`},
 	{line: "get team/a --pay --max-price 1", want: `--max-spend AMOUNT is required: it limits the sum of all payments`},
 	{line: "get team/a --max-spend 9", want: `--max-price, --max-spend and the other limits of purchases require --pay`},
-	{line: "get team/a --pay --session ID", want: `--pay and --session both say who pays: use one of them`},
+	{line: "get team/a --pay --session ID", want: `--pay and --session both choose who pays: use one of them`},
 	{line: "cat team/a --max-chunksets 1", want: `--max-chunksets requires --pay or --session`},
 	{line: "cat team/a --session ID --max-chunksets 0", want: `--max-chunksets 0: must be at least 1`},
 	{line: "sync :team b --pay --max-price 1 --max-spend 9 --purchase 0", want: `--purchase 0: must be at least 1`},
@@ -243,13 +243,13 @@ var wrongCalls = []wrongCall{
 	// Transfers.
 	{line: "put a b team/ --jobs 0", want: `--jobs 0: must be from 1 to 256`},
 	{line: "get -r team/a b -j x", want: `--jobs: want a whole number, not "x"`},
-	{line: "put a team/ --exclude *.tmp", want: `--include and --exclude require -r: they choose among what is in a folder or below a prefix`},
+	{line: "put a team/ --exclude *.tmp", want: `--include and --exclude require -r: they choose among the names in a folder or below a prefix`},
 	{line: "get -r team/a b --exclude [", want: `the request is invalid: the pattern "[" has a [ without characters and a ]`},
 	{line: "info --ca-file /nonexistent/ca.pem", want: `--ca-file: cannot read the file: open /nonexistent/ca.pem: no such file or directory`},
 	{line: "ls team --ca-file $FILE", file: "no certificate", want: `--ca-file: the file $FILE has no certificate in PEM`},
 	{line: "cp :team/a b --create-only", want: `the target is local: --expires and the other flags for stored blobs have no meaning`},
 
-	// What a variable that is not set leaves.
+	// Values from variables that are not set.
 	{line: "ls team --url ''", want: `--url is empty: want --url URL, or omit the flag`},
 	{line: "du team --url=", want: `--url is empty: want --url URL, or omit the flag`},
 	{line: "ls team --context ''", want: `--context is empty: want --context NAME, or omit the flag`},
@@ -303,9 +303,8 @@ var wrongCalls = []wrongCall{
 	{line: "key list --config $FILE", file: "reeds: paid\n", want: `$FILE:1: unknown key "reeds": did you mean reads?`},
 }
 
-// TestWrongCalls checks what wrong calls print: what is wrong, where, and what to do, in one line
-// and without secrets.
-// Invariant 163.
+// TestWrongCalls checks the output of wrong calls: the mistake, its place and the remedy, in one
+// line and without secrets. Invariant 163.
 func TestWrongCalls(t *testing.T) {
 	if len(wrongCalls) < 60 {
 		t.Errorf("only %d calls", len(wrongCalls))
@@ -348,7 +347,8 @@ func TestUnknownVariables(t *testing.T) {
 	testenv.Equal(t, must(t, "version").stderr, want, "stderr")
 }
 
-// TestFailedStartsNameTheRemedy checks the messages of starts that fail for what they find.
+// TestFailedStartsNameTheRemedy checks the messages of starts that fail for the state that they
+// find.
 func TestFailedStartsNameTheRemedy(t *testing.T) {
 	ownContexts(t)
 	busy := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)

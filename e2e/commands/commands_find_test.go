@@ -49,7 +49,7 @@ func TestFind(t *testing.T) {
 		{"find team --name [", 2, "", "sluice: --name: the request is invalid: the pattern \"[\" has a [ without characters and a ]\n"},
 		{"find team --larger much", 2, "", "sluice: --larger: want a size, such as 10MiB, not \"much\"\n"},
 		{"find team --older-than=-1h", 2, "", "sluice: --older-than -1h0m0s: must not be negative\n"},
-		{"find team --json -0", 2, "", "sluice: --print0 and --json both say how blobs are printed: use one of them\n"},
+		{"find team --json -0", 2, "", "sluice: --print0 and --json both choose how blobs are printed: use one of them\n"},
 	} {
 		r := s.Sluice(strings.Fields(test.args)...)
 		if r.Code != test.code || r.Stdout != test.stdout || r.Stderr != test.stderr {

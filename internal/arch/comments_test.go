@@ -114,9 +114,9 @@ const (
 	maxThatOf  = 0    // matches of thatOf
 	maxOfWhich = 0.15 // matches of ofWhich for each 1,000 words
 	maxOfThe   = 4    // matches of ofThe for each 1,000 words
-	maxWhat    = 1.6  // matches of what for each 1,000 words
-	maxOthers  = 0.3  // matches of others for each 1,000 words
-	maxSays    = 0.5  // matches of says for each 1,000 words
+	maxWhat    = 0.5  // matches of what for each 1,000 words
+	maxOthers  = 0.2  // matches of others for each 1,000 words
+	maxSays    = 0.1  // matches of says for each 1,000 words
 )
 
 // TestCommentsArePlain counts the phrases. Write "a blob's name" or "the request log" instead of a

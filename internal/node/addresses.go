@@ -12,7 +12,7 @@ import (
 func (c *Config) checkAddresses(ctx context.Context) (err error) {
 	var open []net.Listener
 	defer func() { err = errors.Join(append(closeAll(open), err)...) }()
-	quiet := slog.New(slog.DiscardHandler) // what is logged will be logged again
+	quiet := slog.New(slog.DiscardHandler) // each line will be logged again
 	try := func(listeners []net.Listener, _ int, err error) error {
 		open = append(open, listeners...)
 		return err

@@ -18,8 +18,8 @@ const (
 	censusDemand = 10
 )
 
-// census counts what is stored, which costs more the more there is: on the leader in the
-// background, for the metrics, and on each node on demand.
+// census counts sessions, channels, extents and uploads, which costs more the more there are: on
+// the leader in the background, for the metrics, and on each node on demand.
 type census struct {
 	count   func(context.Context) (database.Census, error)
 	slot    chan struct{} // of capacity 1; full while a census runs
@@ -57,8 +57,8 @@ func (c *census) run(ctx context.Context, report task.Report) {
 	}
 }
 
-// recent returns what is stored. The result is at most ten times as old as the census took; if the
-// last one is older, it counts again.
+// recent returns a census. The result is at most ten times as old as the census took; if the last
+// one is older, it counts again.
 func (c *census) recent(ctx context.Context) (database.Census, error) {
 	var since time.Time
 	if last := c.last.Load(); last != nil {

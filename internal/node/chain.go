@@ -29,11 +29,12 @@ const (
 	chainRounds  = 2
 	// gasInterval is the interval at which the chain's gas price is read.
 	gasInterval = 30 * time.Second
-	// submissionGas is about what a submission takes, in gas units: as much as an asset's transfer.
+	// submissionGas is about the gas that a submission takes, in gas units: as much as an asset's
+	// transfer.
 	submissionGas = 1000
 )
 
-// receiverAccount is the account that is paid, and what is needed to collect its payments.
+// receiverAccount is the account that is paid, with the means to collect its payments.
 type receiverAccount struct {
 	signer *micropay.Signer
 	chain  *chain.Client
@@ -130,8 +131,8 @@ func (c *Config) chainOptions() (chain.Options, error) {
 }
 
 // ChannelReader returns a function that reads channels of one sender and receiver from the chain.
-// With an error, skip reports whether the chain answers another question, so that others may be
-// readable. It needs the settings of the chain, and no key of the receiver.
+// With an error, skip reports whether the chain answers another question, so that other channels
+// may be readable. It needs the settings of the chain, and no key of the receiver.
 func (c *Config) ChannelReader() (func(context.Context, ...ledger.Channel) (readings []ledger.Reading, skip bool, err error), error) {
 	opt, err := c.chainOptions()
 	if err != nil {
@@ -154,7 +155,7 @@ func (c *Config) ChannelReader() (func(context.Context, ...ledger.Channel) (read
 	}, nil
 }
 
-// readSecret returns what is in a file that only its owner may access, without white space around
+// readSecret returns the text of a file that only its owner may access, without white space around
 // it.
 func readSecret(flag, file string) (string, error) {
 	text, err := secretfile.Read(file)
@@ -189,7 +190,7 @@ func (r *receiverAccount) ahead() float64 {
 	return ahead.Seconds()
 }
 
-// simulate returns what the chain would do with a micropayment.
+// simulate returns a micropayment's outcome on the chain, without submitting it.
 func (r *receiverAccount) simulate(ctx context.Context, m *micropay.Micropayment) (paychan.Simulation, error) {
 	body, err := m.Simulation(r.signer)
 	if err != nil {
@@ -251,7 +252,7 @@ func (r *receiverAccount) gasPrices(ctx context.Context) (least, usual uint64, e
 	return prices.Lowest, prices.Usual, err
 }
 
-// watchGas reads the chain's gas prices until ctx ends, so that micropayments with others are
+// watchGas reads the chain's gas prices until ctx ends, so that micropayments with other prices are
 // refused. It warns once if a chunkset is priced below the gas of its submission.
 func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Service, c *Config, log *slog.Logger) {
 	tick := time.NewTicker(gasInterval)

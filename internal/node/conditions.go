@@ -20,7 +20,7 @@ const (
 // conditionNames are the names of all conditions.
 var conditionNames = append(slices.Clone(storage.ConditionNames), clockKnown, settingsAgree, answersInTime, notDraining)
 
-// ready returns an error that says why nothing can be written now, or nil. It records the
+// ready returns an error that states why nothing can be written now, or nil. It records the
 // conditions that are not met.
 func (n *Node) ready(ctx context.Context) error {
 	conditions := append(slices.Clone(n.stores.Conditions),

@@ -47,7 +47,7 @@ type Config struct {
 	Tuning
 }
 
-// Network says where the node listens, and for whom.
+// Network states where the node listens, and for whom.
 type Network struct {
 	Addr           string   // host:port; host localhost means both loopback addresses, port 0 any
 	AdminAddr      string   // host:port for metrics and profiles; "" for none
@@ -67,13 +67,13 @@ type Network struct {
 	OpenToNetwork  bool
 }
 
-// Callers says who may read.
+// Callers states who may read.
 type Callers struct {
 	Reads              access.Reads
 	PublicCacheControl string // Cache-Control of blobs that have none, with public reads; "" for no-cache
 }
 
-// Payments says what is sold, and how it is paid.
+// Payments has the terms of paid reads.
 type Payments struct {
 	Receiver       string // "" for an address that is generated at the first start
 	PaidOn         paychan.Chain
@@ -81,8 +81,8 @@ type Payments struct {
 	UnsettledLimit int64
 }
 
-// Chain says how payments are collected on a chain. Without ChainURLs the node books settlements in
-// its ledger, and nothing else is used.
+// Chain states how payments are collected on a chain. Without ChainURLs the node books settlements
+// in its ledger, and nothing else is used.
 type Chain struct {
 	ChainURLs       []string // fullnodes, in the order in which they are asked
 	ChainAPIKeyFile string   // "" for none
@@ -91,7 +91,7 @@ type Chain struct {
 	chainTransport  http.RoundTripper // nil, or the transport of tests
 }
 
-// Stores says where the instance is, and how its background tasks work on it.
+// Stores states where the instance is, and how its background tasks work on it.
 type Stores struct {
 	Location     storage.Location
 	Storage      storage.Options
@@ -101,19 +101,19 @@ type Stores struct {
 	ScrubPeriod  time.Duration // 0: no scrub
 }
 
-// Shutdown says how the node drains.
+// Shutdown states how the node drains.
 type Shutdown struct {
 	DrainWait     time.Duration
 	DrainDeadline time.Duration
 }
 
-// Development is what only the local profile has.
+// Development has the settings that only the local profile has.
 type Development struct {
 	Seed   string   // folder with files to store at the start; "" for none
 	Faults []string // rules of httpapi.CheckFault
 }
 
-// Limits bound what callers use.
+// Limits bound callers' use.
 type Limits struct {
 	MaxRequests              int
 	MaxConnections           int   // 0 for as many as the limit of open files allows

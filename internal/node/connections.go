@@ -63,9 +63,9 @@ func (c *Config) maxConnections() (int, error) {
 // open for later reads.
 func keptFilesFor(files uint64) int { return int(min(files/16, maxKeptFiles)) }
 
-// connectionsFor returns how many connections a limit of open files allows. A
-// connection needs one file, a running request another for what it reads or writes,
-// and one in sixteen connections is allowed for those being refused.
+// connectionsFor returns how many connections a limit of open files allows. A connection needs one
+// file, a running request a second one, to read or write an object, and one in sixteen connections
+// is allowed for those being refused.
 func connectionsFor(files uint64, requests int) int {
 	available := int(min(files, 1<<20)) - reservedFiles - keptFilesFor(files)
 	available = available * 16 / 17

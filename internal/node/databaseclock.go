@@ -20,7 +20,7 @@ const (
 	keepAtEnd = 2 * time.Second
 )
 
-// timekeeper is what watchDatabaseClock requires from the database.
+// timekeeper has the methods that watchDatabaseClock requires from the database.
 type timekeeper interface {
 	database.Clock
 	KeepTime(ctx context.Context) error
@@ -52,7 +52,7 @@ func watchDatabaseClock(ctx context.Context, clock timekeeper, wall func() time.
 	}
 }
 
-// clockWatch is what watchDatabaseClock has logged.
+// clockWatch is the state that watchDatabaseClock has logged.
 type clockWatch struct {
 	clock  timekeeper
 	wall   func() time.Time
@@ -62,7 +62,7 @@ type clockWatch struct {
 	warned time.Duration // the wall clock's difference
 }
 
-// look logs what has changed.
+// look logs each change.
 func (w *clockWatch) look() {
 	switch err := w.clock.DeletionErr(); {
 	case err != nil && !w.paused:

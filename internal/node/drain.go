@@ -18,8 +18,8 @@ import (
 var errStopped = errors.New("stopped by a second signal before all requests had completed")
 
 const (
-	// abortTimeout bounds the time that aborted requests have for their cleanup:
-	// what was charged and not served is refunded.
+	// abortTimeout bounds the time that aborted requests have for their cleanup: charges for bytes
+	// that were not served are refunded.
 	abortTimeout = 5 * time.Second
 	// lingerTimeout bounds the wait, after the last response, for clients to read
 	// it and to close their connections.

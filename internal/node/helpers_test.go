@@ -24,7 +24,7 @@ func openDatabase(t *testing.T) (*sqlstore.Store, *testclock.Clock) {
 	return meta, clock
 }
 
-// exposed returns what the admin address responds for the metrics of a set. It begins with an empty
+// exposed returns the admin address's response for the metrics of a set. It begins with an empty
 // line, so that each metric is between two line breaks.
 func exposed(set *metrics.Set) string {
 	w := httptest.NewRecorder()
@@ -57,7 +57,7 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String returns what was written.
+// String returns the text that was written.
 func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

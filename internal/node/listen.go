@@ -67,7 +67,7 @@ func listenTCP(ctx context.Context, flag, network, addr string) (net.Listener, e
 	return l, nil
 }
 
-// listenError adds to an error of Listen what to do about it.
+// listenError adds advice to an error of Listen.
 func listenError(flag, addr string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

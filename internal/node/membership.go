@@ -52,7 +52,7 @@ func (c *Config) settings(channels *paychan.Service, secrets *sealed.Box) settin
 	}
 }
 
-// nodeName returns the name of this node for the operators of others.
+// nodeName returns this node's name, for the operators of other nodes.
 func (c *Config) nodeName() string {
 	host, err := os.Hostname()
 	if err != nil {

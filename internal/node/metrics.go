@@ -187,7 +187,7 @@ func registerLimits(set *metrics.Set, limiter *access.Limiter) {
 		func(name string) int64 { return limiter.Hits(kinds[name]) })
 }
 
-// stored is what all accounts store.
+// stored counts the blobs and bytes of all accounts.
 type stored struct{ blobs, bytes int64 }
 
 func registerStored(set *metrics.Set, stores *storage.Stores) {
@@ -217,12 +217,12 @@ func registerBlobs(set *metrics.Set, blobs *blob.Service) {
 	set.Counter("sluice_garbage_freed_contents_total", "Deleted contents whose bytes this node has freed.", func() int64 { return blobs.Stats().FreedContents })
 	set.Counter("sluice_object_cache_hits_total", "Reads of objects in the cache of small objects, a third of --memory-cache.", func() int64 { return blobs.Stats().Small.Hits })
 	set.Counter("sluice_object_cache_misses_total", "Reads of small objects that were not in that cache.", func() int64 { return blobs.Stats().Small.Misses })
-	set.Gauge("sluice_object_cache_bytes", "Approximate memory of the cache of small objects, without what is being sent.", func() float64 { return float64(blobs.Stats().Small.Bytes) })
+	set.Gauge("sluice_object_cache_bytes", "Approximate memory of the cache of small objects, without the bytes that are being sent.", func() float64 { return float64(blobs.Stats().Small.Bytes) })
 	set.Counter("sluice_objects_deleted_total", "Objects that this node has deleted from the byte store.", func() int64 { return blobs.Stats().FreedObjects })
 	set.Counter("sluice_damaged_reads_total", "Reads that found stored bytes damaged or missing, or needed some that are recorded as such.", func() int64 { return blobs.Stats().Damaged })
 }
 
-// integrity is what is known of damage, and how far the scrub is.
+// integrity has the totals of known damage, and how far the scrub is.
 type integrity struct {
 	damage metastore.DamageTotals
 	scrub  metastore.Scrub
@@ -325,7 +325,7 @@ const leaderOnly = " Counted by the leader at intervals; absent on other nodes."
 func registerSessions(set *metrics.Set, sessions *session.Service) {
 	set.Counter("sluice_sessions_granted_total", "Sessions that were created without a payment.", func() int64 { return sessions.Stats().Granted })
 	set.Counter("sluice_session_uses_total", "Uses of sessions and charges of reads that succeeded.", func() int64 { return sessions.Stats().Uses })
-	set.Counter("sluice_session_chunksets_used_total", "Chunksets that uses and charges took. What was returned is not subtracted.", func() int64 { return sessions.Stats().Chunksets })
+	set.Counter("sluice_session_chunksets_used_total", "Chunksets that uses and charges took. Returned chunksets are not subtracted.", func() int64 { return sessions.Stats().Chunksets })
 }
 
 func registerChannels(set *metrics.Set, channels *paychan.Service) {
@@ -358,7 +358,7 @@ func registerChannels(set *metrics.Set, channels *paychan.Service) {
 		reviewed(channels, func(u ledger.Unsettled) float64 { return float64(u.Elsewhere.Amount) }))
 }
 
-// reviewed returns a figure of what is unsettled, or NaN on a node that does not count it.
+// reviewed returns a figure of unsettled payments, or NaN on a node that does not count them.
 func reviewed(channels *paychan.Service, of func(ledger.Unsettled) float64) func() float64 {
 	return func() float64 {
 		if u, ok := channels.Unsettled(); ok {

@@ -70,9 +70,9 @@ type Node struct {
 	stopAdmin   func() error
 }
 
-// Open opens the stores and listens. The configuration must be valid. requests gets a
-// line for each request, and log all others. When Open returns, clients can connect,
-// and the caller must call Run, which serves them.
+// Open opens the stores and listens. The configuration must be valid. requests gets a line for each
+// request, and log all other lines. When Open returns, clients can connect, and the caller must
+// call Run, which serves them.
 func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, err error) {
 	n := &Node{config: c, log: log, requestLog: requests, metrics: metrics.NewSet(), tasks: newTaskLog(c.intervals())}
 	if c.TLSCert != "" {
@@ -177,7 +177,7 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 	return nil
 }
 
-// looked logs what a check has found, if there was one.
+// looked logs a check's finding, if there was a check.
 func (n *Node) looked(l storage.Look) {
 	took := slog.Float64("took_seconds", l.Took.Round(time.Millisecond).Seconds())
 	switch how := l.SetBack(); {
@@ -194,7 +194,7 @@ func (n *Node) databaseDamaged(err error) {
 	n.log.Error("the quick check of the database has found damage, or could not be made: see the runbook", "error", err)
 }
 
-// done returns what this node has acknowledged.
+// done counts the chunksets and payments that this node has acknowledged.
 func (n *Node) done() history.Done {
 	if n.api == nil { // it is starting
 		return history.Done{}
@@ -231,13 +231,13 @@ func (n *Node) awaitFence(ctx context.Context) error {
 	return fence.Await(ctx)
 }
 
-// Seeded returns what Open has stored from the folder of Config.Seed.
+// Seeded reports what Open has stored from the folder of Config.Seed.
 func (n *Node) Seeded() Seeded { return n.seeded }
 
 // URL returns the node's base URL for clients on this machine.
 func (n *Node) URL() string { return n.urlOf(n.config.Addr, n.port) + n.config.BasePath }
 
-// urlOf returns the URL of what listens on an address, with the port that was chosen.
+// urlOf returns the URL of a listener on an address, with the port that was chosen.
 func (n *Node) urlOf(addr string, port int) string {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || host == "" {

@@ -15,8 +15,8 @@ const s3SecretKeyFlag = "--s3-secret-key-file"
 // noMarks are the marks of a node without master keys.
 const noMarks = "none"
 
-// OpenS3Secrets returns what seals and opens the keys' S3 secrets, or nil if file is "". Its errors
-// name the flag.
+// OpenS3Secrets returns the box that seals and opens the keys' S3 secrets, or nil if file is "".
+// Its errors name the flag.
 func OpenS3Secrets(file string) (*sealed.Box, error) {
 	if file == "" {
 		return nil, nil
@@ -32,7 +32,7 @@ func OpenS3Secrets(file string) (*sealed.Box, error) {
 	return box, nil
 }
 
-// marksOf returns what tells a node's master keys from another's.
+// marksOf returns marks that distinguish a node's master keys from another's.
 func marksOf(box *sealed.Box) string {
 	if box == nil {
 		return noMarks

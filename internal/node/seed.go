@@ -15,7 +15,7 @@ import (
 	"sluice/metastore"
 )
 
-// Seeded is what a node has stored at its start from the folder Config.Seed.
+// Seeded counts the blobs that a node has stored at its start from the folder Config.Seed.
 type Seeded struct {
 	Blobs    int   // that were stored
 	Bytes    int64 // of them
@@ -80,7 +80,7 @@ type source struct {
 	account, name string
 }
 
-// sources returns the files that become blobs. The others are skipped.
+// sources returns the files that become blobs. The other files are skipped.
 func (s *seeder) sources(files []tree.File) (valid []source) {
 	for _, f := range files {
 		one, err := s.source(f)

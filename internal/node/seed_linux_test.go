@@ -24,7 +24,7 @@ func writeTree(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// TestSeedOfFilesWithoutTheirSize stores files of 0 bytes for stat that have others.
+// TestSeedOfFilesWithoutTheirSize stores files that have 0 bytes for stat, and more for a reader.
 func TestSeedOfFilesWithoutTheirSize(t *testing.T) {
 	stores, err := storage.Open(t.Context(), storage.Location{Data: filepath.Join(t.TempDir(), "data")}, storage.Options{Database: filepath.Join(t.TempDir(), "database")})
 	testenv.OK(t, err)
@@ -40,8 +40,8 @@ func TestSeedOfFilesWithoutTheirSize(t *testing.T) {
 	testenv.Equal(t, page.Blobs[0].Size, int64(len(want)), "the size")
 }
 
-// TestSeed stores a folder with names of any form: it checks the types, and what is skipped and
-// why. Then it checks that blobs which exist are kept.
+// TestSeed stores a folder with names of any form: it checks the types, and which files are skipped
+// and why. Then it checks that blobs which exist are kept.
 func TestSeed(t *testing.T) {
 	const account = "team.a_b-c"
 	dir, segment := t.TempDir(), strings.Repeat("s", 255)

@@ -108,7 +108,7 @@ func (n *Node) newBlobs() *blob.Service {
 	opt.Found = n.damageFound
 	opt.Busy = func() bool { return n.api.Busy() } // the tasks run once it is set
 	if fenced := opt.MayDelete; n.config.Location.Shared() {
-		// A node with a longer grace period may still send what this node would free.
+		// A node with a longer grace period may still send contents that this node would free.
 		opt.MayDelete = func(ctx context.Context) error { return errors.Join(n.members.err(), fenced(ctx)) }
 	}
 	return blob.New(n.stores.Meta, n.stores.Bytes, opt)
@@ -116,7 +116,7 @@ func (n *Node) newBlobs() *blob.Service {
 
 // damageFound logs damage that was found.
 func (n *Node) damageFound(d metastore.Damage) {
-	n.log.Error("stored bytes are damaged: sluice check --recorded names the blobs, and the runbook says what to do",
+	n.log.Error("stored bytes are damaged: sluice check --recorded names the blobs, and the runbook names the remedy",
 		"content", d.Content.String(), "part", d.Part, "offset", d.Offset, "object", d.Object, "reason", d.Reason)
 }
 
@@ -177,7 +177,7 @@ func (c *Config) receiver(ctx context.Context, properties database.Properties) (
 	return receiver, err
 }
 
-// settlement returns what becomes of accepted micropayments.
+// settlement returns where accepted micropayments are collected.
 func (c *Config) settlement() string {
 	if len(c.ChainURLs) > 0 {
 		return wire.SettlementChain
@@ -185,7 +185,7 @@ func (c *Config) settlement() string {
 	return wire.SettlementLedger
 }
 
-// payment returns what clients need to know in order to pay.
+// payment returns the payment terms for clients.
 func (n *Node) payment() wire.Payment {
 	payment := wire.Payment{
 		ChainID:        int(n.config.PaidOn.ID),

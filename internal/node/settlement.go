@@ -11,8 +11,8 @@ import (
 	"sluice/paychan"
 )
 
-// settlementProperty names the property that says where accepted payments are collected. Databases
-// of earlier versions lack it: those had the ledger.
+// settlementProperty names the property that states where accepted payments are collected.
+// Databases of earlier versions lack it: those had the ledger.
 const settlementProperty = "settlement"
 
 const inLedger = "the embedded ledger"

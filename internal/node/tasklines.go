@@ -12,7 +12,7 @@ import (
 // linePause is the time between two lines about a task that succeeds.
 const linePause = time.Minute
 
-// taskLines logs the runs of tasks: failures immediately, and what was done together for a minute,
+// taskLines logs the runs of tasks: failures immediately, and the other runs together for a minute,
 // because some tasks run several times a second. Its methods may be called concurrently.
 type taskLines struct {
 	log *slog.Logger
@@ -21,7 +21,7 @@ type taskLines struct {
 	waiting map[task.Name]*taskLine // tasks that had a line within linePause
 }
 
-// taskLine is what a task has done since its last line.
+// taskLine sums a task's runs since its last line.
 type taskLine struct {
 	runs, count int64
 	took        time.Duration

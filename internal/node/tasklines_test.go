@@ -14,8 +14,8 @@ import (
 	"sluice/internal/task"
 )
 
-// TestTaskLines checks that each run is in a line: failures immediately, what was done at most once
-// a minute for each task, and runs that had nothing to do with the level debug alone.
+// TestTaskLines checks that each run is in a line: failures immediately, runs that did something at
+// most once a minute for each task, and runs that had nothing to do with the level debug alone.
 func TestTaskLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/task"
 )
 
-// taskLog holds what the runs of each task were. Its methods may be called concurrently.
+// taskLog holds each task's history. Its methods may be called concurrently.
 type taskLog struct {
 	every map[task.Name]time.Duration // intervals, for tasks that have one
 
@@ -17,7 +17,7 @@ type taskLog struct {
 	leads time.Time // since when this node does the leader's work; zero: it does not
 }
 
-// taskHistory says how a task ran on this node. It is zero before the first run.
+// taskHistory describes a task's runs on this node. It is zero before the first run.
 type taskHistory struct {
 	runs, failures int64
 	handled        int64

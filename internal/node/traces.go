@@ -20,8 +20,8 @@ func (n *Node) openTraces(ctx context.Context) (err error) {
 	return err
 }
 
-// closeTraces exports the spans that have ended. What the collector does not accept in time is
-// lost.
+// closeTraces exports the spans that have ended. Spans that the collector does not accept in time
+// are lost.
 func (n *Node) closeTraces() {
 	if n.tracer == nil {
 		return

@@ -36,7 +36,7 @@ func (t Tuning) withDefaults(limit, price int64) Tuning {
 		SweepEvery:     cmp.Or(t.SweepEvery, blob.DefaultSweepEvery),
 		SettleWithin:   cmp.Or(t.SettleWithin, 24*time.Hour),
 		ChannelRefresh: cmp.Or(t.ChannelRefresh, 30*time.Second),
-		StartingLimit:  cmp.Or(t.StartingLimit, max(1, starting)), // little of what is trusted in the end
+		StartingLimit:  cmp.Or(t.StartingLimit, max(1, starting)), // a small part of the final limit
 		SettleAt:       cmp.Or(t.SettleAt, max(1, limit/2)),
 		MaxFee:         cmp.Or(t.MaxFee, collect.DefaultMaxFee),
 	}

@@ -8,8 +8,9 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestTuning checks that a new channel is trusted with little of what is trusted in the end, but
-// with enough for what the Go client buys at once, and that it is collected at half of that.
+// TestTuning checks that a new channel is trusted with a small part of the final limit, but with
+// enough for the chunksets that the Go client buys at once, and that it is collected at half of the
+// limit.
 func TestTuning(t *testing.T) {
 	for _, test := range []struct{ limit, price, starting, settleAt int64 }{
 		{1_000_000, 1, 10_000, 500_000}, {5000, 1, 100, 2500}, {5000, 7, 700, 2500}, {50, 1, 50, 25}, {1, 1, 1, 1}, {1_000_000, math.MaxInt64, 1_000_000, 500_000},

@@ -16,9 +16,8 @@ import (
 	"sluice/wire"
 )
 
-// TestClientsAreToldOfACheck asks a node that checks its database: it lives, is not ready, and says
-// what it does and how far it is.
-// Invariant 110.
+// TestClientsAreToldOfACheck asks a node that checks its database: it lives, is not ready, and
+// reports its current step and how far it is. Invariant 110.
 func TestClientsAreToldOfACheck(t *testing.T) {
 	free := testenv.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	addr := free.Addr().String()

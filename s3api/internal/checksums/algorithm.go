@@ -156,7 +156,7 @@ func decode(text string, size int) ([]byte, bool) {
 // String returns the checksum in base64, or nothing for none.
 func (v Value) String() string { return base64.StdEncoding.EncodeToString(v.Sum) }
 
-// Type says how an object's checksum comes from its parts' checksums.
+// Type is the way in which an object's checksum comes from its parts' checksums.
 type Type string
 
 // The types.

@@ -51,7 +51,7 @@ func TestAlgorithms(t *testing.T) {
 	testenv.Equal(t, Algorithm("").Size(), 0, "the size of none")
 }
 
-// TestParse lists what a request may state.
+// TestParse lists the statements that a request may have.
 func TestParse(t *testing.T) {
 	digest := md5.Sum([]byte(checkInput))
 	sum := base64.StdEncoding.EncodeToString(digest[:])
@@ -210,7 +210,7 @@ func TestCompositeOf(t *testing.T) {
 	testenv.Equal(t, CompositeOf(SHA256, parts), Value{SHA256, h.Sum(nil)}.String()+"-2", "the composite checksum")
 }
 
-// FuzzParse checks that what Parse accepts has the right length and is stated once.
+// FuzzParse checks that a sum that Parse accepts has the right length and is stated once.
 func FuzzParse(f *testing.F) {
 	f.Add("x-amz-checksum-crc32", known[CRC32], "x-amz-trailer", "")
 	f.Add("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA==", "x-amz-sdk-checksum-algorithm", "SHA1")

@@ -2,7 +2,7 @@ package checksums
 
 import "errors"
 
-// Errors of what clients send, by the code that S3 answers with. Their texts name the field.
+// Errors of clients' fields, by the code that S3 answers with. Their texts name the field.
 var (
 	// ErrInvalidRequest means that a checksum is stated in a wrong form, or several are.
 	ErrInvalidRequest = errors.New("invalid checksum")

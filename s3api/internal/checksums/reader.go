@@ -9,9 +9,9 @@ import (
 	"io"
 )
 
-// Reader computes a body's checksums while it is read, and compares them with what the request
-// states. Read returns bytes before they are known to be right: only after io.EOF they are what the
-// client sent. A Reader is not safe for concurrent use.
+// Reader computes a body's checksums while it is read, and compares them with the request's. Read
+// returns bytes before they are known to be right: only after io.EOF they are known to be the bytes
+// that the client sent. A Reader is not safe for concurrent use.
 type Reader struct {
 	body    io.Reader
 	stated  Stated

@@ -20,7 +20,7 @@ const (
 // notSums are headers that begin like a checksum's and state none.
 var notSums = []string{headerPrefix + "algorithm", headerPrefix + "type", headerPrefix + "mode"}
 
-// Stated is what a request's header says about its body's checksum.
+// Stated is the statement in a request's header about its body's checksum.
 type Stated struct {
 	Algorithm Algorithm // none if the request states no flexible checksum
 	Sum       []byte    // nil with Trailer, without Algorithm, and if the checksum is only computed
@@ -28,7 +28,7 @@ type Stated struct {
 	MD5       []byte    // Content-MD5; nil if there is none
 }
 
-// Parse reads what a request's header states. The error wraps ErrInvalidRequest or
+// Parse reads the statement in a request's header. The error wraps ErrInvalidRequest or
 // ErrInvalidDigest.
 func Parse(h http.Header) (Stated, error) {
 	var s Stated

@@ -39,7 +39,7 @@ const (
 	holdStep = 64 << 10
 )
 
-// account counts what a document takes.
+// account counts the memory that a document takes.
 type account struct {
 	hold       Hold
 	each       int64 // an entry's bytes beside its texts
@@ -64,14 +64,15 @@ func decode(body []byte, into any) error {
 	return source.read(func(decoder *xml.Decoder) error { return decoder.Decode(into) })
 }
 
-// list is a document that has up to most elements of a name, and others beside them.
+// list is a document that has up to most elements of a name, and elements with other names beside
+// them.
 type list struct {
 	root, element, beside  string
 	most, listed, unlisted int
 }
 
 // decodeList reads a body as it arrives. It calls each for the list's elements and those beside
-// them, counts what each may have kept, and keeps nothing else in memory.
+// them, counts the bytes that each may have kept, and keeps nothing else in memory.
 func decodeList(body io.Reader, l list, memory *account, each func(*xml.Decoder, *xml.StartElement) error) error {
 	source := newTokens(body, 1+(l.most+mostUnknown)*(1+mostFields))
 	err := source.read(func(decoder *xml.Decoder) error {
@@ -212,7 +213,7 @@ func (t *tokens) start(token xml.StartElement) (xml.Token, error) {
 }
 
 // window reads a body, and no more than left bytes until it is opened again: encoding/xml keeps a
-// token in memory, and what is decoded keeps the texts within an element.
+// token in memory, and the decoded value keeps the texts within an element.
 type window struct {
 	source io.Reader
 	left   int

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/testenv"
 )
 
-// FuzzDecode checks that the decoders return what is within the bounds, or ErrMalformed.
+// FuzzDecode checks that the decoders return a value within the bounds, or ErrMalformed.
 func FuzzDecode(f *testing.F) {
 	for _, content := range []string{`<Part><PartNumber>1</PartNumber><ETag>e</ETag></Part>`, `<Object><Key>k</Key></Object>`, `<LocationConstraint>a</LocationConstraint>`} {
 		for _, root := range []string{"CompleteMultipartUpload", "Delete", "CreateBucketConfiguration"} {

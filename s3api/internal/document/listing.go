@@ -21,7 +21,7 @@ type Object struct {
 // CommonPrefix stands for the keys that begin with it.
 type CommonPrefix struct{ Prefix Name }
 
-// Page has what the listings of objects have in common. Its names are as they are: with
+// Page has the fields that all listings of objects have. Its names are as they are: with
 // EncodingURL, Encode writes them so.
 type Page struct {
 	Name           string
@@ -34,7 +34,7 @@ type Page struct {
 	CommonPrefixes []CommonPrefix `xml:"-"`
 }
 
-// encode writes the page's names, and others, in its encoding.
+// encode writes the page's names, and the names that it is given, in its encoding.
 func (p *Page) encode(names ...*Name) {
 	if p.EncodingType == EncodingURL {
 		encodeURL(append(names, &p.Prefix, &p.Delimiter)...)
@@ -94,7 +94,7 @@ func (r ListVersionsResult) document() any {
 
 func (r ListVersionsResult) writeEntries(b *bytes.Buffer) { r.writeAs(kindVersion, b) }
 
-// entrySize is about what an entry has, without its name.
+// entrySize is about an entry's size without its name, in bytes.
 const entrySize = 300
 
 // writeAs writes the entries as encoding/xml would write them, with objects in elements of a kind.

@@ -10,9 +10,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// TestDecodedMemoryIsCounted decodes the largest documents of each shape, and compares what is in
-// memory with what was counted for it. Nothing is read behind what is refused.
-// Invariant 75.
+// TestDecodedMemoryIsCounted decodes the largest documents of each shape, and compares the memory
+// in use with the count for it. Nothing is read behind a refused element. Invariant 75.
 func TestDecodedMemoryIsCounted(t *testing.T) {
 	const size, spare = 8 << 20, 256 << 10
 	filled := func(each string) string { return strings.Repeat(each, size/len(each)) }
@@ -80,7 +79,7 @@ func TestDecodedMemoryIsCounted(t *testing.T) {
 	}
 }
 
-// counted counts what is read.
+// counted counts the bytes that are read.
 type counted struct {
 	io.Reader
 	n int
@@ -92,8 +91,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestHoldEndsTheDecoding: what cannot be in memory is not read.
-// Invariant 75.
+// TestHoldEndsTheDecoding: a document that memory has no room for is not read. Invariant 75.
 func TestHoldEndsTheDecoding(t *testing.T) {
 	full := errors.New("full")
 	body := &counted{Reader: strings.NewReader("<Delete>" + strings.Repeat("<Object><Key>"+strings.Repeat("k", 1000)+"</Key></Object>", MostDeletes) + "</Delete>")}
@@ -109,11 +107,10 @@ func TestHoldEndsTheDecoding(t *testing.T) {
 	}
 }
 
-// TestPageMemory measures what pages of lists take while they are written: their keys have up to
-// 512 KiB, and each character may be a reference.
-// Invariant 75.
+// TestPageMemory measures the memory that pages of lists take while they are written: their keys
+// have up to 512 KiB, and each character may be a reference. Invariant 75.
 func TestPageMemory(t *testing.T) {
-	const most = 7 * 512 << 10 // a little more than what is held for a page
+	const most = 7 * 512 << 10 // a little more than is held for a page
 	for _, test := range []struct{ name, key, encoding string }{
 		{"plain", strings.Repeat("k", 1024), ""}, {"references", strings.Repeat(`"`, 1024), ""}, {"in URLs", strings.Repeat("ü", 512), EncodingURL},
 	} {

@@ -12,9 +12,9 @@ import (
 // EncodingURL is the only encoding-type: keys are written as in a URL's query.
 const EncodingURL = "url"
 
-// Name is a key, or what a listing selects keys by. A character that XML 1.0 cannot hold is written
-// as a reference to it: many parsers refuse that, but none reads another key. EncodingURL leaves
-// no such character.
+// Name is a key, or a text by which a listing selects keys. A character that XML 1.0 cannot hold is
+// written as a reference to it: many parsers refuse that, but none reads another key. EncodingURL
+// leaves no such character.
 type Name string
 
 // MarshalXML implements xml.Marshaler.

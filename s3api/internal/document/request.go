@@ -68,7 +68,7 @@ func partNumber(text string) (int, error) {
 	return number, nil
 }
 
-// Delete says what to delete.
+// Delete lists the objects to delete.
 type Delete struct {
 	Quiet   bool // whether the response has errors only
 	Objects []DeletedObject

@@ -132,7 +132,7 @@ func TestDecodeMost(t *testing.T) {
 	testenv.Equal(t, len(deleted.Objects), MostDeletes, "keys")
 }
 
-// TestDecodeDelete lists what a client may delete.
+// TestDecodeDelete lists requests to delete that a client may send.
 func TestDecodeDelete(t *testing.T) {
 	one := `<Object><Key>k</Key></Object>`
 	for _, test := range []struct {
@@ -161,7 +161,7 @@ func TestDecodeDelete(t *testing.T) {
 	}
 }
 
-// TestDecodeCreateBucket lists what a client may want for a new bucket.
+// TestDecodeCreateBucket lists configurations that a client may send for a new bucket.
 func TestDecodeCreateBucket(t *testing.T) {
 	for body, want := range map[string]string{
 		"": "", " \n": "",

@@ -11,7 +11,7 @@ import (
 	"fmt"
 )
 
-// namespace is what S3 calls its elements by. Some clients leave it out.
+// namespace is the XML namespace of S3's elements. Some clients leave it out.
 const namespace = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 // rewritten is a response that encoding/xml writes in another form.
@@ -128,7 +128,7 @@ type VersioningConfiguration struct {
 	Status  string   `xml:",omitempty"` // Enabled or Suspended
 }
 
-// CopyObjectResult is what a copy has created.
+// CopyObjectResult is the object that a copy has created.
 type CopyObjectResult struct {
 	XMLName      xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CopyObjectResult"`
 	LastModified Time
@@ -136,7 +136,7 @@ type CopyObjectResult struct {
 	Checksums
 }
 
-// DeleteResult is what a request that deletes keys has done.
+// DeleteResult has the outcomes of a request that deletes keys.
 type DeleteResult struct {
 	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ DeleteResult"`
 	Deleted []Deleted
@@ -184,7 +184,7 @@ type ObjectPart struct {
 	Checksums
 }
 
-// PostResponse is what a form's upload has created.
+// PostResponse is the object that a form's upload has created.
 type PostResponse struct {
 	XMLName  xml.Name `xml:"PostResponse"`
 	Location string
@@ -193,7 +193,7 @@ type PostResponse struct {
 	ETag     string
 }
 
-// AccessControlPolicy is the access list for what only its owner may use.
+// AccessControlPolicy is the access list of a bucket or an object that only its owner may use.
 type AccessControlPolicy struct {
 	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ AccessControlPolicy"`
 	Owner   Owner

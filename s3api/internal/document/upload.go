@@ -13,7 +13,7 @@ type InitiateMultipartUploadResult struct {
 	UploadID string `xml:"UploadId"`
 }
 
-// CopyPartResult is what a copy into a part has created.
+// CopyPartResult is the part that a copy has created.
 type CopyPartResult struct {
 	XMLName      xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CopyPartResult"`
 	LastModified Time

@@ -8,7 +8,7 @@ package model
 type Operation struct {
 	Name       string
 	Method     string
-	Level      string   // "service", "bucket" or "object": what the request's path names
+	Level      string   // "service", "bucket" or "object": the level that the request's path names
 	Selectors  []string // the query parameters that every request has, besides x-id
 	Parameters []string // the query parameters that a request can have
 }

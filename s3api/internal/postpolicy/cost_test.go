@@ -31,7 +31,7 @@ func TestFormsAreBounded(t *testing.T) {
 		name     string
 		filename string
 		fields   []field
-		header   string // of a part before the others
+		header   string // of a part before all fields
 	}{
 		{"expansions in one field", strings.Repeat("n", 40<<10), []field{{"key", variables(1800)}}, ""},
 		{"expansions in all fields", strings.Repeat("n", 20<<10), spread, ""},

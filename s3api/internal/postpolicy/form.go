@@ -24,7 +24,7 @@ var (
 	ErrField = errors.New("a field of the form is missing or wrong")
 )
 
-// Bounds of what may precede the file.
+// Bounds of the fields that may precede the file.
 const (
 	mostFields     = 100
 	mostFieldBytes = 20 << 10 // S3's bound, for the values
@@ -35,7 +35,7 @@ const (
 // filenameVariable is replaced by the file's name in the value of every field but the signature's.
 const filenameVariable = "${filename}"
 
-// Signature is what proves who wrote a policy. The caller verifies it over Policy.
+// Signature proves who wrote a policy. The caller verifies it over Policy.
 type Signature struct {
 	Policy     string // in base64, as sent
 	Algorithm  string

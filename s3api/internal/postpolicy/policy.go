@@ -15,11 +15,11 @@ import (
 var (
 	// ErrPolicy means that a policy is not a well-formed document (InvalidPolicyDocument).
 	ErrPolicy = errors.New("the policy is invalid")
-	// ErrRefused means that the form is not what its policy allows (AccessDenied).
+	// ErrRefused means that the form's policy does not allow it (AccessDenied).
 	ErrRefused = errors.New("the form is invalid according to its policy")
 )
 
-// policy is what the signer allows.
+// policy is the signer's permission.
 type policy struct {
 	expiration time.Time
 	conditions []condition

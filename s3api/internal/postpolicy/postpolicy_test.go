@@ -41,8 +41,8 @@ func formOf(t testing.TB, filename string, fields ...field) ([]byte, string) {
 	return body.Bytes(), w.FormDataContentType()
 }
 
-// signed returns the fields of a form with a policy that has these conditions beside what each
-// needs.
+// signed returns the fields of a form with a policy that has these conditions beside those that
+// each needs.
 func signed(conditions string, fields ...field) []field {
 	document := `{"expiration": "2026-11-26T12:00:01.000Z", "conditions": [{"bucket": "b"},
 		["starts-with", "$x-amz-algorithm", ""], ["starts-with", "$x-amz-credential", ""], ["starts-with", "$x-amz-date", ""]` + conditions + `]}`
@@ -107,7 +107,7 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
-// TestCheck lists what policies allow and refuse.
+// TestCheck lists forms that policies allow and refuse.
 func TestCheck(t *testing.T) {
 	key := field{"key", "user/k"}
 	anyKey := `, ["starts-with", "$key", ""]`
@@ -217,7 +217,7 @@ func TestCutFile(t *testing.T) {
 	testenv.Is(t, testenv.Error(io.ReadAll(u.Body)), ErrMalformed, "a cut file")
 }
 
-// TestBodysErrorPasses checks that what breaks a body is not the form's fault.
+// TestBodysErrorPasses checks that an error in reading a body is not the form's fault.
 func TestBodysErrorPasses(t *testing.T) {
 	broken := errors.New("broken")
 	body, contentType := formOf(t, "a", field{"key", "k"})
@@ -227,8 +227,8 @@ func TestBodysErrorPasses(t *testing.T) {
 	}
 }
 
-// FuzzUpload checks that what is allowed has a key and sane headers, and that nothing else than the
-// package's errors is returned.
+// FuzzUpload checks that an allowed upload has a key and sane headers, and that nothing else than
+// the package's errors is returned.
 func FuzzUpload(f *testing.F) {
 	body, contentType := formOf(f, "a", signed(`, {"key": "k"}`, field{"key", "k"})...)
 	f.Add(body, contentType)

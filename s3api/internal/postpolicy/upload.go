@@ -19,7 +19,7 @@ var (
 	ErrTooLarge = errors.New("the file is larger than the policy allows")
 )
 
-// Upload is what a form wants.
+// Upload is a form's request.
 type Upload struct {
 	// Key is not empty.
 	Key string
@@ -40,7 +40,7 @@ type Upload struct {
 var headers = []string{"cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"}
 
 // Check compares the form with its policy, at a time and for the bucket that it was sent to, and
-// returns what it wants. The signature must have been verified. Without a policy everything is
+// returns its request. The signature must have been verified. Without a policy everything is
 // allowed: then the caller must know that it may be. The error wraps ErrField, ErrPolicy or
 // ErrRefused.
 func (f *Form) Check(bucket string, now time.Time) (Upload, error) {
@@ -100,7 +100,7 @@ func notInToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// statusOf returns the status that a form wants. S3 answers another one with 204.
+// statusOf returns the status that a form wants. S3 answers any other value with 204.
 func statusOf(fields map[string]string) int {
 	switch fields["success_action_status"] {
 	case "200":
@@ -128,7 +128,7 @@ func redirectOf(fields map[string]string) *url.URL {
 type file struct {
 	source      io.Reader
 	least, most int64
-	size        int64 // of what was read
+	size        int64 // in bytes, as read
 }
 
 // Read implements io.Reader.

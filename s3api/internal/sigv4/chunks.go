@@ -39,7 +39,7 @@ const (
 	trailerSignature = "x-amz-trailer-signature"
 )
 
-// ChunkOptions says how a body is sent.
+// ChunkOptions describes how a body is sent.
 type ChunkOptions struct {
 	Size    int64  // in bytes, decoded
 	Signed  bool   // whether the chunks, and the trailer, have signatures
@@ -51,7 +51,7 @@ type ChunkOptions struct {
 // a signature each, a trailer with a checksum, or both ("Signature Calculations for the
 // Authorization Header: Transferring Payload in Multiple Chunks" in the Amazon S3 API Reference).
 // Read returns bytes before their chunk's signature is known to match: only after io.EOF they are
-// what the client signed. A ChunkReader is not safe for concurrent use.
+// known to be the bytes that the client signed. A ChunkReader is not safe for concurrent use.
 type ChunkReader struct {
 	source  *bufio.Reader
 	options ChunkOptions
@@ -127,7 +127,7 @@ func (r *ChunkReader) endChunk() error {
 	if line, err := r.line(len("\r\n")); err != nil {
 		return err
 	} else if line != "" {
-		return fmt.Errorf("%w: a chunk is longer than it says", ErrBody)
+		return fmt.Errorf("%w: a chunk is longer than it states", ErrBody)
 	}
 	return r.verifyChunk()
 }
@@ -145,7 +145,7 @@ func (r *ChunkReader) verifyChunk() error {
 	return nil
 }
 
-// end reads what follows the last chunk, and returns io.EOF if the body is complete.
+// end reads the trailer after the last chunk, and returns io.EOF if the body is complete.
 func (r *ChunkReader) end() error {
 	if err := r.verifyChunk(); err != nil {
 		return err

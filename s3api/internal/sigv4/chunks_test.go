@@ -126,8 +126,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestDamagedBodies cuts a body at each byte and changes each bit: the reader must never say that
-// it is complete, except after a change that means the same.
+// TestDamagedBodies cuts a body at each byte and changes each bit: the reader must never report
+// that it is complete, except after a change that means the same.
 func TestDamagedBodies(t *testing.T) {
 	body := []byte("The body of a blob.")
 	for form, send := range forms(t, body) {
@@ -160,27 +160,27 @@ func TestRefusedBodies(t *testing.T) {
 		o    ChunkOptions
 		want error
 	}{
-		"shorter than announced":         {"1\r\na\r\n0\r\n\r\n", ChunkOptions{Size: 2}, ErrBody},
-		"longer than announced":          {"2\r\nab\r\n0\r\n\r\n", ChunkOptions{Size: 1}, ErrBody},
-		"a chunk is longer than it says": {"1\r\nab\r\n0\r\n\r\n", ChunkOptions{Size: 2}, ErrBody},
-		"no size":                        {"\r\n", ChunkOptions{}, ErrBody},
-		"a negative size":                {"-1\r\n", ChunkOptions{}, ErrBody},
-		"a size with a sign":             {"+1\r\na\r\n0\r\n\r\n", ChunkOptions{Size: 1}, ErrBody},
-		"a size of many digits":          {"000000000001\r\na\r\n0\r\n\r\n", ChunkOptions{Size: 1}, ErrBody},
-		"a huge size":                    {"ffffffffffffffff\r\n", ChunkOptions{Size: 1 << 62}, ErrBody},
-		"an unknown extension":           {"1;a=b\r\na\r\n0\r\n\r\n", ChunkOptions{Size: 1}, ErrBody},
-		"a signature nobody asked for":   {"0;chunk-signature=" + strings.Repeat("0", 64) + "\r\n\r\n", ChunkOptions{}, ErrBody},
-		"a long line":                    {strings.Repeat("0", 300), ChunkOptions{}, ErrBody},
-		"something after the end":        {"0\r\n\r\n0", ChunkOptions{}, ErrBody},
-		"many lines after the end":       {"0\r\n\r\n\r\n\r\n", ChunkOptions{}, ErrBody},
-		"a trailer nobody announced":     {"0\r\na:b\r\n\r\n", ChunkOptions{}, ErrBody},
-		"a field twice":                  {"0\r\na:b\r\na:c\r\n\r\n", ChunkOptions{Trailer: true}, ErrBody},
-		"a trailer without a colon":      {"0\r\na\r\n\r\n", ChunkOptions{Trailer: true}, ErrBody},
-		"a long trailer":                 {"0\r\na:" + strings.Repeat("b", mostTrailer) + "\r\n\r\n", ChunkOptions{Trailer: true}, ErrBody},
-		"many fields":                    {"0\r\n" + strings.Repeat("a:b\r\n", mostTrailer) + "\r\n", ChunkOptions{Trailer: true}, ErrBody},
-		"nothing":                        {"", ChunkOptions{}, io.ErrUnexpectedEOF},
-		"no end":                         {"1\r\na\r\n", ChunkOptions{Size: 1}, io.ErrUnexpectedEOF},
-		"no end of the trailer":          {"0\r\na:b\r\n", ChunkOptions{Trailer: true}, io.ErrUnexpectedEOF},
+		"shorter than announced":           {"1\r\na\r\n0\r\n\r\n", ChunkOptions{Size: 2}, ErrBody},
+		"longer than announced":            {"2\r\nab\r\n0\r\n\r\n", ChunkOptions{Size: 1}, ErrBody},
+		"a chunk is longer than it states": {"1\r\nab\r\n0\r\n\r\n", ChunkOptions{Size: 2}, ErrBody},
+		"no size":                          {"\r\n", ChunkOptions{}, ErrBody},
+		"a negative size":                  {"-1\r\n", ChunkOptions{}, ErrBody},
+		"a size with a sign":               {"+1\r\na\r\n0\r\n\r\n", ChunkOptions{Size: 1}, ErrBody},
+		"a size of many digits":            {"000000000001\r\na\r\n0\r\n\r\n", ChunkOptions{Size: 1}, ErrBody},
+		"a huge size":                      {"ffffffffffffffff\r\n", ChunkOptions{Size: 1 << 62}, ErrBody},
+		"an unknown extension":             {"1;a=b\r\na\r\n0\r\n\r\n", ChunkOptions{Size: 1}, ErrBody},
+		"a signature nobody asked for":     {"0;chunk-signature=" + strings.Repeat("0", 64) + "\r\n\r\n", ChunkOptions{}, ErrBody},
+		"a long line":                      {strings.Repeat("0", 300), ChunkOptions{}, ErrBody},
+		"something after the end":          {"0\r\n\r\n0", ChunkOptions{}, ErrBody},
+		"many lines after the end":         {"0\r\n\r\n\r\n\r\n", ChunkOptions{}, ErrBody},
+		"a trailer nobody announced":       {"0\r\na:b\r\n\r\n", ChunkOptions{}, ErrBody},
+		"a field twice":                    {"0\r\na:b\r\na:c\r\n\r\n", ChunkOptions{Trailer: true}, ErrBody},
+		"a trailer without a colon":        {"0\r\na\r\n\r\n", ChunkOptions{Trailer: true}, ErrBody},
+		"a long trailer":                   {"0\r\na:" + strings.Repeat("b", mostTrailer) + "\r\n\r\n", ChunkOptions{Trailer: true}, ErrBody},
+		"many fields":                      {"0\r\n" + strings.Repeat("a:b\r\n", mostTrailer) + "\r\n", ChunkOptions{Trailer: true}, ErrBody},
+		"nothing":                          {"", ChunkOptions{}, io.ErrUnexpectedEOF},
+		"no end":                           {"1\r\na\r\n", ChunkOptions{Size: 1}, io.ErrUnexpectedEOF},
+		"no end of the trailer":            {"0\r\na:b\r\n", ChunkOptions{Trailer: true}, io.ErrUnexpectedEOF},
 	} {
 		_, err := io.ReadAll(NewChunkReader(strings.NewReader(c.wire), c.o))
 		testenv.Is(t, err, c.want, "%s", name)

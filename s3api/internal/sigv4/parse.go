@@ -27,7 +27,7 @@ type Signature struct {
 }
 
 const (
-	// mostAccessKey, mostRegion and mostHeaders bound what a signature may name.
+	// mostAccessKey, mostRegion and mostHeaders bound the names in a signature.
 	mostAccessKey = 128
 	mostRegion    = 64
 	mostHeaders   = 64
@@ -134,7 +134,7 @@ func parseQuery(r *http.Request, query url.Values) (*Signature, error) {
 	return s, s.parse(parameter("Credential"), parameter("SignedHeaders"), parameter("Signature"))
 }
 
-// parse parses what both forms have.
+// parse parses the fields that both forms have.
 func (s *Signature) parse(credential, headers, signature string) error {
 	if !s.Payload.valid() {
 		return fmt.Errorf("%w: x-amz-content-sha256 is neither a SHA-256 in hexadecimal digits nor a supported constant", ErrMalformed)

@@ -28,7 +28,7 @@ var (
 	ErrSkewed = errors.New("the time of the request is too far from the server's")
 	// ErrExpired means that a presigned URL is no longer valid (AccessDenied).
 	ErrExpired = errors.New("the presigned URL has expired")
-	// ErrMismatch means that the secret or the request is another one (SignatureDoesNotMatch).
+	// ErrMismatch means that another secret or another request was signed (SignatureDoesNotMatch).
 	ErrMismatch = errors.New("the signature does not match the request")
 )
 
@@ -49,8 +49,8 @@ const (
 	dateForm   = "20060102"
 )
 
-// Payload is what a signature says about the request's body: a SHA-256 in hexadecimal digits, or a
-// constant.
+// Payload is a signature's statement about the request's body: a SHA-256 in hexadecimal digits, or
+// a constant.
 type Payload string
 
 // The payloads that are no digests.

@@ -124,7 +124,7 @@ var targets = []string{
 	"/bucket/..", "/bucket/~-._", "/bucket/a:b@c&d=e,f;g$h!i*j'k(l)", "/bucket?list-type=2&prefix=a%2Fb&delimiter=%2F", "/bucket?prefix=a+b&max-keys=&uploads", "/bucket?a=1&a=2&A=3&a-b=4",
 }
 
-// TestSignaturesOfMinio verifies what minio-go signs, in each form.
+// TestSignaturesOfMinio verifies minio-go's signatures, in each form.
 func TestSignaturesOfMinio(t *testing.T) {
 	const key, secret, region = "a/key", "secret", "eu-west-1"
 	sign := map[string]func(r http.Request) *http.Request{

@@ -15,10 +15,10 @@ import (
 )
 
 // Verify checks that the secret's owner has signed the request at a time near now, and that the
-// signature covers what it must: the host, every header named "x-amz-..." and Content-MD5. As by
-// Amazon, x-amz-content-sha256 need not be listed: the canonical request has its value. r must
-// be the request that Parse got, with its path as the client sent it. Verify compares signatures in
-// constant time. The chain that it returns is for the body's chunks.
+// signature covers the fields that it must: the host, every header named "x-amz-..." and
+// Content-MD5. As by Amazon, x-amz-content-sha256 need not be listed: the canonical request has its
+// value. r must be the request that Parse got, with its path as the client sent it. Verify compares
+// signatures in constant time. The chain that it returns is for the body's chunks.
 //
 // It returns ErrSkewed, ErrExpired, ErrNotCovered or ErrMismatch.
 func (s *Signature) Verify(r *http.Request, query url.Values, secret string, now time.Time) (*Chain, error) {
@@ -61,8 +61,8 @@ func (s *Signature) checkTime(now time.Time) error {
 	return nil
 }
 
-// checkCovered returns an error unless the signed headers contain those that change what a request
-// does.
+// checkCovered returns an error unless the signed headers contain those that change a request's
+// effect.
 func (s *Signature) checkCovered(h http.Header) error {
 	for name := range h {
 		lower := strings.ToLower(name)

@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// operation is what the SDK's sources say about an operation.
+// operation is an operation in the SDK's sources.
 type operation struct {
 	method, uri string
 	bucket      bool // the input names a bucket
@@ -107,7 +107,7 @@ func nameOf(f *ast.FuncDecl) string {
 	return f.Name.Name
 }
 
-// operation returns what the SDK says about an operation, and adds its fields to fields.
+// operation returns an operation as the SDK has it, and adds its fields to fields.
 func (s sources) operation(name string, fields map[string]bool) (o operation) {
 	inspect(s["awsRestxml_serializeOp"+name+".HandleSerialize"], func(target, value string) {
 		switch target {
