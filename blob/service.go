@@ -67,10 +67,6 @@ type Options struct {
 	// permitted.
 	MayDelete func(ctx context.Context) error
 
-	// BeforeSweep is called before each sweep. If it returns an error, there is no sweep. nil means
-	// that nothing is called.
-	BeforeSweep func(ctx context.Context) error
-
 	// KeptBefore returns a time: an object that was made before it is no orphan. nil means that
 	// there is none.
 	KeptBefore func() time.Time
@@ -158,9 +154,6 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 	}
 	if opt.MayDelete == nil {
 		opt.MayDelete = func(context.Context) error { return nil }
-	}
-	if opt.BeforeSweep == nil {
-		opt.BeforeSweep = func(context.Context) error { return nil }
 	}
 	if opt.KeptBefore == nil {
 		opt.KeptBefore = func() time.Time { return time.Time{} }

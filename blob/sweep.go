@@ -40,7 +40,7 @@ type Sweep struct {
 // failures with a few of them.
 func (s *Service) SweepOrphans(ctx context.Context) (Sweep, error) {
 	var found Sweep
-	if err := s.opt.BeforeSweep(ctx); err != nil {
+	if err := s.opt.MayDelete(ctx); err != nil {
 		return found, err
 	}
 	pace := s.newPacer()

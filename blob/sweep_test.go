@@ -154,10 +154,10 @@ func TestRunPerformsAllTasks(t *testing.T) {
 	})
 }
 
-// TestSweepWithoutItsEpoch checks that there is no sweep if no epoch can be made before it.
+// TestSweepWithoutPermission checks that there is no sweep while nothing may be deleted.
 // Invariant 96.
-func TestSweepWithoutItsEpoch(t *testing.T) {
-	f := newFixture(t, blob.Options{BeforeSweep: func(context.Context) error { return history.ErrFenced }})
+func TestSweepWithoutPermission(t *testing.T) {
+	f := newFixture(t, blob.Options{MayDelete: func(context.Context) error { return history.ErrFenced }})
 	if swept, err := f.SweepOrphans(t.Context()); !errors.Is(err, history.ErrFenced) || swept.Listed != 0 {
 		t.Errorf("%+v, %v, want %v", swept, err, history.ErrFenced)
 	}

@@ -15,31 +15,21 @@ const (
 	heldStep = time.Second
 )
 
-// AwaitPermission returns nil if the exchange may write. While the fence does not know whether this
-// database owns the bytes, it waits, unless too many requests do.
+// AwaitPermission returns nil if the exchange may write. While it is not known whether this
+// database owns the bytes, it waits, unless too many others do.
 func (x *Exchange) AwaitPermission() error {
-	if err := x.awaitFence(); err != nil {
-		return err
-	}
-	if x.service.past == nil {
-		return nil
-	}
-	return x.service.past.Err()
-}
-
-func (x *Exchange) awaitFence() error {
 	s := x.service
-	if s.fence == nil {
+	if s.history == nil {
 		return nil
 	}
-	err := s.fence.MayCommit()
+	err := s.history.MayCommit()
 	if !errors.Is(err, history.ErrFenceWaits) || !s.slots.beginHold() {
 		return err
 	}
 	defer s.slots.endHold()
 	for range heldFor / heldStep {
 		step, cancel := context.WithTimeout(x.Request.Context(), heldStep)
-		err = s.fence.Await(step)
+		err = s.history.Await(step)
 		cancel()
 		switch {
 		case !errors.Is(err, history.ErrFenceWaits) || x.Request.Context().Err() != nil:

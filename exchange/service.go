@@ -36,8 +36,7 @@ type Config struct {
 	Local Local // used only if Keys is nil
 
 	Ready      func(context.Context) error // returns why the service cannot serve requests, or nil
-	Fence      *history.Fence              // reports whether anything may be written; nil: always
-	Past       *history.Past               // reports whether anything but reads is permitted; nil: always
+	History    *history.History            // permits everything but reads; nil: always
 	Log        *slog.Logger
 	RequestLog *slog.Logger // of a line about each request; nil: Log
 	// LoggedRequests selects the requests that are logged; "": LogAll.
@@ -67,11 +66,10 @@ type Service struct {
 	keys           *access.Authenticator // nil: local instance
 	origins        originPolicy
 	trustedProxies []netip.Prefix
-	limiter        *access.Limiter // of keys and addresses
-	probeLimiter   *access.Limiter // of requests to which no other limit applies; nil: no limits
-	lookupLimiter  *access.Limiter // of keys that are not cached; nil on a local instance
-	fence          *history.Fence  // nil: there is none
-	past           *history.Past   // nil: it is not known
+	limiter        *access.Limiter  // of keys and addresses
+	probeLimiter   *access.Limiter  // of requests to which no other limit applies; nil: no limits
+	lookupLimiter  *access.Limiter  // of keys that are not cached; nil on a local instance
+	history        *history.History // nil: everything is permitted
 	slots          *slots
 	replies        *replies
 	documents      *replies
@@ -90,7 +88,7 @@ type Service struct {
 // New returns a Service. It returns an error if there are keys but no limiter.
 func New(c Config) (*Service, error) {
 	s := &Service{
-		keys: c.Keys, origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter, fence: c.Fence, past: c.Past,
+		keys: c.Keys, origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter, history: c.History,
 		slots:     newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
 		minRate:   cmp.Or(c.MinRate, transfer.DefaultMinRate),
 		metrics:   metrics.NewRequests(c.Metrics, allCodes()),

@@ -2,97 +2,48 @@ package history
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"sluice/bytestore"
 	"sluice/database"
 )
 
-// CandidateProperty is the property that names a database while it wants to make an epoch. It has
-// the epoch's number and a nonce. A copy that was made before does not have it, and chooses another
-// nonce.
+// CandidateProperty is the property that names a database while it wants to make a record: the
+// record's number and a random name. A copy that was made before does not have it, and chooses
+// another name.
 const CandidateProperty = "candidate"
 
-// candidate is a database that wants to make an epoch. Its nodes put an object with all of it in
-// its name, so that one listing shows the candidates.
-type candidate struct {
-	number  uint64 // of the epoch
-	name    string // of the database: the beginning of the nonce
-	commits int64  // of the database
-}
-
-// nameLen is the length of a candidate's name, which is as long as bytestore.Name permits.
-const nameLen = 12
-
-func (c candidate) object() bytestore.Name {
-	return bytestore.Name(fmt.Sprintf("%s-%s-%s", claimName(c.number), c.name, strconv.FormatInt(c.commits, 36)))
-}
-
-// parseCandidate returns the candidate that an object with this name shows. It returns false for
-// other objects.
-func parseCandidate(object bytestore.Name) (candidate, bool) {
-	number, ok := epochOfName(object)
-	if !ok {
-		return candidate{}, false
-	}
-	rest, ok := strings.CutPrefix(string(object), string(claimName(number))+"-")
-	if !ok {
-		return candidate{}, false
-	}
-	name, digits, _ := strings.Cut(rest, "-")
-	commits, err := strconv.ParseInt(digits, 36, 64)
-	return candidate{number, name, commits}, len(name) == nameLen && err == nil && commits >= 0
-}
-
-// nameOf returns the database's name as a candidate for an epoch, and records it if there is none.
+// nameOf returns the database's name as a candidate for a record, and chooses it if there is none.
 // All its nodes have the same.
-func nameOf(ctx context.Context, props database.Properties, number uint64) (string, error) {
+func nameOf(ctx context.Context, props database.Properties, number int64) (string, error) {
+	begin := fmt.Sprintf("%d ", number)
 	for {
 		text, err := props.Property(ctx, CandidateProperty)
-		absent := errors.Is(err, database.ErrNotFound)
-		if err != nil && !absent {
-			return "", err
+		if name, ours := strings.CutPrefix(text, begin); ours {
+			return name, nil
 		}
-		next := newEpoch(number)
-		if !absent {
-			known, err := parseEpoch(text)
-			if err != nil {
-				return "", fmt.Errorf("%s: %w", CandidateProperty, err)
-			}
-			if known.number == number {
-				return known.nonce[:nameLen], nil
-			}
-			err = props.ReplaceProperty(ctx, CandidateProperty, text, next.String())
-			if err != nil && !errors.Is(err, database.ErrNotFound) {
-				return "", err
-			}
-			continue // another node may have been first
+		next := begin + strings.ToLower(rand.Text()[:database.OwnerLen])
+		switch {
+		case err == nil:
+			err = props.ReplaceProperty(ctx, CandidateProperty, text, next)
+		case errors.Is(err, database.ErrNotFound):
+			err = props.SetProperty(ctx, CandidateProperty, next)
 		}
-		if err := props.SetProperty(ctx, CandidateProperty, next.String()); err != nil && !errors.Is(err, database.ErrExists) {
+		// After these errors another node was first.
+		if err != nil && !errors.Is(err, database.ErrNotFound) && !errors.Is(err, database.ErrExists) {
 			return "", err
 		}
 	}
 }
 
-// rival returns the candidate of another database, for the same epoch, with the most commits. It
-// returns false if there is none.
-func (c candidate) rival(ctx context.Context, bytes bytestore.Store) (rival candidate, found bool, err error) {
-	end := errors.New("no more candidates")
-	err = bytes.List(ctx, claimName(c.number), func(o bytestore.Object) error {
-		other, ok := parseCandidate(o.Name)
-		if !ok || other.number != c.number {
-			return end
-		}
-		if other.name != c.name && (!found || other.commits > rival.commits) {
-			rival, found = other, true
-		}
-		return nil
+// hasRival reports whether another database is a candidate for the same record.
+func hasRival(ctx context.Context, bytes bytestore.Store, number int64, name string) (rival bool, err error) {
+	own := candidateName(number, name)
+	err = list(ctx, bytes, claimName(number), func(o bytestore.Object, n int64, rest string) {
+		rival = rival || n == number && strings.HasPrefix(rest, "-claim-") && o.Name != own
 	})
-	if errors.Is(err, end) {
-		err = nil
-	}
-	return rival, found, err
+	return rival, err
 }

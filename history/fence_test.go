@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,11 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database"
-	"sluice/database/sqlstore"
 	"sluice/history"
 	"sluice/internal/testenv"
 )
@@ -27,28 +24,35 @@ import (
 // fenceLimit is how long deletions may be delayed by a restart.
 const fenceLimit = 30 * time.Second
 
-// guarded is a node that runs only a fence.
+// guarded is a node that runs only a history.
 type guarded struct {
-	*history.Fence
+	*history.History
 	stop func()
 }
 
+var shared = history.Options{Shared: true}
+
 // guard starts a node, which is stopped when the test ends.
-func guard(t *testing.T, meta database.Properties, bytes bytestore.Store) (guarded, error) {
+func guard(t *testing.T, meta history.Database, bytes bytestore.Store) (guarded, error) {
 	t.Helper()
-	f, err := history.OpenFence(t.Context(), meta, bytes)
+	h, err := history.Open(t.Context(), meta, bytes, shared)
 	if err != nil {
 		return guarded{}, err
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { f.Watch(ctx, func(error) {}) })
-	stop := func() { cancel(); running.Wait() }
+	stop := watch(t.Context(), h)
 	t.Cleanup(stop)
-	return guarded{f, stop}, nil
+	return guarded{h, stop}, nil
 }
 
-func mustGuard(t *testing.T, meta database.Properties, bytes bytestore.Store) guarded {
+// watch runs a history's Watch until stop is called.
+func watch(ctx context.Context, h *history.History) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { h.Watch(ctx, func(error, error) {}) })
+	return func() { cancel(); running.Wait() }
+}
+
+func mustGuard(t *testing.T, meta history.Database, bytes bytestore.Store) guarded {
 	t.Helper()
 	g := testenv.Must(guard(t, meta, bytes))(t)
 	return g
@@ -58,7 +62,7 @@ func mustGuard(t *testing.T, meta database.Properties, bytes bytestore.Store) gu
 func (g guarded) holds(t *testing.T) bool {
 	t.Helper()
 	err := g.MayDelete(t.Context())
-	if err != nil && !errors.Is(err, history.ErrFenceWaits) && !errors.Is(err, history.ErrFenced) {
+	if err != nil && !isRefusal(err) {
 		t.Fatal(err)
 	}
 	if err == nil && g.Err() != nil {
@@ -75,15 +79,9 @@ func (g guarded) wantHolder(t *testing.T, format string, a ...any) {
 	}
 }
 
-// copyOf copies a database's properties that a fence uses.
-func copyOf(t *testing.T, meta *sqlstore.Store) *sqlstore.Store {
-	t.Helper()
-	c := openMeta(t)
-	facts := testenv.Must(meta.Properties(t.Context()))(t)
-	for name, value := range facts {
-		testenv.OK(t, c.SetProperty(t.Context(), name, value))
-	}
-	return c
+// isRefusal reports whether an error forbids changes.
+func isRefusal(err error) bool {
+	return errors.Is(err, history.ErrFenced) || errors.Is(err, history.ErrFenceWaits) || errors.Is(err, database.ErrSetBack)
 }
 
 // TestCopyWhileTheOriginalRuns starts a copy while its original runs. The copy must be fenced
@@ -121,43 +119,32 @@ func TestCopyWhileTheOriginalRuns(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
-		testenv.Equal(t, testenv.Must(history.Holds(t.Context(), original, bytes))(t), true, "bytes without a holder are held")
+		holds := func(meta *metaFile, want bool) {
+			t.Helper()
+			_, how, holds, err := history.Compare(t.Context(), meta, bytes)
+			testenv.OK(t, err)
+			testenv.Equal(t, holds, want, "the database holds the bytes")
+			testenv.Equal(t, how, "", "how it was set back")
+		}
+		holds(original, true)
 		first := mustGuard(t, original, bytes)
 		first.wantHolder(t, "the first start of an instance waits")
 		older := copyOf(t, original)
-		testenv.OK(t, first.Renew(t.Context()))
-		holds := func(meta *sqlstore.Store, want bool) {
-			t.Helper()
-			testenv.Equal(t, testenv.Must(history.Holds(t.Context(), meta, bytes))(t), want, "the database holds the bytes")
-		}
+		mustGuard(t, original, bytes)
+		time.Sleep(5 * time.Second)
 		holds(original, true)
 		holds(older, false)
-		testenv.OK(t, history.TakeOver(t.Context(), older, bytes))
-		holds(original, false)
+		testenv.Equal(t, testenv.Must(history.Recover(t.Context(), older, bytes, database.KeptObjects{}))(t), 2, "the generation")
+		_, _, ours, err := history.Compare(t.Context(), original, bytes)
+		testenv.OK(t, err)
+		testenv.Equal(t, ours, true, "a database of an earlier generation is told as set back")
 		holds(older, true)
 		time.Sleep(5 * time.Second)
-		if first.holds(t) {
-			t.Error("the original may delete after another database has taken over")
-		}
+		testenv.Is(t, first.MayDelete(t.Context()), history.ErrFenced, "the original after another database has taken over")
 		second := mustGuard(t, older, bytes)
 		time.Sleep(30 * time.Second)
 		second.wantHolder(t, "the database that has taken over waits")
 	})
-}
-
-// committed adds commits to a database's count, as its nodes do.
-func committed(t *testing.T, meta *sqlstore.Store, n int64) {
-	t.Helper()
-	text, err := meta.Property(t.Context(), history.CommitsProperty)
-	if errors.Is(err, database.ErrNotFound) {
-		err = meta.SetProperty(t.Context(), history.CommitsProperty, fmt.Sprint(n))
-	} else if err == nil {
-		var have int64
-		if have, err = strconv.ParseInt(text, 10, 64); err == nil {
-			err = meta.ReplaceProperty(t.Context(), history.CommitsProperty, text, fmt.Sprint(have+n))
-		}
-	}
-	testenv.OK(t, err)
 }
 
 // TestCopyAndOriginalStartedTogether starts a stopped instance and copies of it one after the
@@ -166,7 +153,7 @@ func committed(t *testing.T, meta *sqlstore.Store, n int64) {
 // Invariant 96.
 func TestCopyAndOriginalStartedTogether(t *testing.T) {
 	for _, apart := range []time.Duration{0, time.Second, 19 * time.Second} {
-		for _, ahead := range []int64{0, 1} {
+		for _, ahead := range []int{0, 1} {
 			for _, first := range []bool{true, false} {
 				if !first && apart == 19*time.Second {
 					continue // the third starts when the first is already the holder
@@ -177,12 +164,14 @@ func TestCopyAndOriginalStartedTogether(t *testing.T) {
 	}
 }
 
-func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
+func startTogether(t *testing.T, apart time.Duration, ahead int, first bool) {
 	bytes, original := memory.New(), openMeta(t)
-	mustGuard(t, original, bytes).stop()
-	committed(t, original, 100)
-	databases := []*sqlstore.Store{copyOf(t, original), copyOf(t, original)}
-	committed(t, original, ahead)
+	running := mustGuard(t, original, bytes)
+	databases := []*metaFile{copyOf(t, original), copyOf(t, original)}
+	for range ahead {
+		testenv.OK(t, running.Commit())
+	}
+	running.stop()
 	at := 2
 	if first {
 		at = 0
@@ -194,7 +183,7 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 		g, err := guard(t, meta, bytes)
 		if err == nil {
 			nodes[i] = g
-		} else if refused = err; !errors.Is(err, history.ErrFenced) {
+		} else if refused = err; !isRefusal(err) {
 			t.Fatal(err)
 		}
 		time.Sleep(apart)
@@ -203,7 +192,7 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 	for range fenceLimit / (50 * time.Millisecond) {
 		holders = 0
 		for i, n := range nodes {
-			if n.Fence == nil || !n.holds(t) {
+			if n.History == nil || !n.holds(t) {
 				continue
 			}
 			holders++
@@ -215,18 +204,18 @@ func startTogether(t *testing.T, apart time.Duration, ahead int64, first bool) {
 	}
 	fenced := 0
 	for _, n := range nodes {
-		if n.Fence == nil || n.Err() != nil {
+		if n.History == nil || n.Err() != nil {
 			fenced++
 		}
-		if n.Fence != nil && n.Err() != nil {
+		if n.History != nil && n.Err() != nil {
 			refused = n.Err()
 		}
 	}
-	if holders != int(ahead) || fenced != 3-holders {
+	if holders != ahead || fenced != 3-holders {
 		t.Errorf("started %s apart with %d more commits: %d hold the bytes, %d are fenced", apart, ahead, holders, fenced)
 	}
-	if text := refused.Error(); !strings.Contains(text, "100 commits") && !strings.Contains(text, "this one has 100") {
-		t.Errorf("the error does not say how many commits there are: %s", text)
+	if text := refused.Error(); !strings.Contains(text, "both have 1 records") && !strings.Contains(text, "lacks record 2") {
+		t.Errorf("the error does not say which records there are: %s", text)
 	}
 }
 
@@ -245,14 +234,14 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 			time.Sleep(fenceLimit)
 			g.wantHolder(t, "restart %d", restart)
 			g.stop()
-			for name, meta := range map[string]*sqlstore.Store{"an old copy": old, "a copy without epochs": without} {
+			for name, meta := range map[string]*metaFile{"an old copy": old, "a copy without epochs": without} {
 				_, err := guard(t, copyOf(t, meta), bytes)
 				testenv.Is(t, err, history.ErrFenced, "restart %d: %s", restart, name)
 			}
 		}
 		var epochs, claims int
 		testenv.OK(t, bytes.List(t.Context(), "", func(o bytestore.Object) error {
-			if strings.HasSuffix(string(o.Name), "-owner") {
+			if !strings.Contains(string(o.Name), "-claim") {
 				epochs++
 			} else {
 				claims++
@@ -262,8 +251,8 @@ func TestOldCopyDoesNotStart(t *testing.T) {
 		if epochs != 16 || claims > 17 {
 			t.Errorf("%d epochs and %d claims after 40 restarts, want 16 and at most 17", epochs, claims)
 		}
-		// The old copy can be used again as the error message says.
-		testenv.OK(t, bytes.List(t.Context(), "", func(o bytestore.Object) error { return bytes.Delete(t.Context(), o.Name) }))
+		// The old copy can be used again with the command in the error.
+		testenv.Must(history.Recover(t.Context(), old, bytes, database.KeptObjects{}))(t)
 		g := mustGuard(t, old, bytes)
 		time.Sleep(fenceLimit)
 		g.wantHolder(t, "the chosen database")
@@ -331,9 +320,9 @@ func TestNodesOfOneDatabase(t *testing.T) {
 func TestFenceOfAHolderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
-		holder, err := history.OpenFence(t.Context(), original, bytes) // its Watch does not run
+		holder, err := history.Open(t.Context(), original, bytes, shared) // its Watch does not run
 		testenv.OK(t, err)
-		hangs := guarded{Fence: holder}
+		hangs := guarded{History: holder}
 		copied := copyOf(t, original)
 		duplicate := mustGuard(t, copied, bytes)
 		time.Sleep(fenceLimit)
@@ -341,7 +330,7 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 		duplicate.stop()
 		hangs.hangsOn(t, "a copy has taken the bytes")
 		// Old epochs are removed, the database's among them.
-		hung := testenv.Must(history.OpenFence(t.Context(), copied, bytes))(t)
+		hung := testenv.Must(history.Open(t.Context(), copied, bytes, shared))(t)
 		time.Sleep(fenceLimit)
 		testenv.OK(t, hung.MayDelete(t.Context()))
 		other := copyOf(t, copied)
@@ -350,7 +339,7 @@ func TestFenceOfAHolderThatHangs(t *testing.T) {
 			time.Sleep(fenceLimit)
 			g.stop()
 		}
-		guarded{Fence: hung}.hangsOn(t, "a copy has removed its epoch")
+		guarded{History: hung}.hangsOn(t, "a copy has removed its epoch")
 	})
 }
 
@@ -362,9 +351,9 @@ func TestFenceWhoseEpochWasReplaced(t *testing.T) {
 		bytes, meta := memory.New(), openMeta(t)
 		holder := mustGuard(t, meta, bytes)
 		holder.wantHolder(t, "the first start of an instance waits")
-		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
+		name := recordName(1)
 		testenv.OK(t, bytes.Delete(t.Context(), name))
-		const other = "0123456789abcdef0123456789abcdef"
+		const other = "0000000000000001 0123456789abcdef 0123456789abcdef"
 		testenv.OK(t, bytes.Put(t.Context(), name, strings.NewReader(other), int64(len(other))))
 		time.Sleep(fenceLimit)
 		testenv.Is(t, holder.MayDelete(t.Context()), history.ErrFenced, "a node with another database's epoch")
@@ -378,65 +367,86 @@ func (g guarded) hangsOn(t *testing.T, what string) {
 }
 
 // TestFenceCutAtEachStep kills a node at each step. The next start of its database must soon be a
-// holder. If a copy was made at the kill, exactly one of the two must.
+// holder. If a copy was made at the kill, exactly one of the two must, whichever starts first.
 // Invariant 94.
 func TestFenceCutAtEachStep(t *testing.T) {
 	t.Parallel()
 	for _, fresh := range []bool{true, false} {
 		for _, after := range []bool{false, true} {
-			for step, cut := 1, true; cut; step++ {
-				synctest.Test(t, func(t *testing.T) {
-					bytes, meta := memory.New(), openMeta(t)
-					if !fresh {
-						mustGuard(t, meta, bytes).stop()
-					}
-					k := &killer{step: step, after: after}
-					ctx, cancel := context.WithCancel(t.Context())
-					if f, err := history.OpenFence(ctx, cutFacts{meta, k}, cutBytes{bytes, k}); err == nil {
-						go f.Watch(ctx, func(error) {})
-						time.Sleep(fenceLimit)
-					} else if !errors.Is(err, errKilled) {
-						t.Fatal(err)
-					}
-					cancel()
-					synctest.Wait()
-					if cut = k.seen >= step; !cut {
-						return
-					}
-					duplicate := copyOf(t, meta)
-					committed(t, meta, 1) // otherwise it is not known which is the original
-					next := mustGuard(t, meta, bytes)
-					other, err := guard(t, duplicate, bytes)
-					if err != nil && !errors.Is(err, history.ErrFenced) {
-						t.Fatal(err)
-					}
-					time.Sleep(fenceLimit)
-					holders := 0
-					for _, g := range []guarded{next, other} {
-						if g.Fence != nil && g.holds(t) {
-							holders++
-						}
-					}
-					if holders != 1 {
-						t.Errorf("fresh %t, step %d, after %t: %d hold the bytes", fresh, step, after, holders)
-					}
-				})
+			for _, copyFirst := range []bool{false, true} {
+				for step, cut := 1, true; cut; step++ {
+					synctest.Test(t, func(t *testing.T) { cut = cutAt(t, &killer{step: step, after: after}, fresh, copyFirst) })
+				}
 			}
 		}
 	}
 }
 
+// cutAt kills a node at a step. It returns false if there is no such step.
+func cutAt(t *testing.T, k *killer, fresh, copyFirst bool) bool {
+	bytes, meta := memory.New(), openMeta(t)
+	if !fresh {
+		mustGuard(t, meta, bytes).stop()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if h, err := history.Open(ctx, cutFacts{meta, k}, cutBytes{bytes, k}, shared); err == nil {
+		go h.Watch(ctx, func(error, error) {})
+		time.Sleep(fenceLimit)
+		if h.Commit() == nil { // else it was killed
+			time.Sleep(fenceLimit)
+		}
+	} else if !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	cancel()
+	synctest.Wait()
+	if k.seen < k.step {
+		return false
+	}
+	databases := []*metaFile{meta, copyOf(t, meta)}
+	if copyFirst {
+		slices.Reverse(databases)
+	}
+	var nodes []guarded
+	for i, meta := range databases {
+		g, err := guard(t, meta, bytes)
+		if i == 0 {
+			testenv.OK(t, err)
+		}
+		if err == nil {
+			nodes = append(nodes, g)
+		} else if !errors.Is(err, history.ErrFenced) {
+			t.Fatal(err)
+		}
+		time.Sleep(fenceLimit)
+	}
+	for i, g := range nodes {
+		if g.holds(t) != (i == 0) {
+			t.Errorf("fresh %t, copy first %t, step %d, after %t: node %d holds the bytes: %t", fresh, copyFirst, k.step, k.after, i, i != 0)
+		}
+	}
+	return true
+}
+
 type cutFacts struct {
-	database.Properties
+	*metaFile
 	*killer
 }
 
 func (m cutFacts) SetProperty(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.Properties.SetProperty(ctx, name, value) })
+	return m.do(func() error { return m.metaFile.SetProperty(ctx, name, value) })
 }
 
 func (m cutFacts) ReplaceProperty(ctx context.Context, name, old, value string) error {
-	return m.do(func() error { return m.Properties.ReplaceProperty(ctx, name, old, value) })
+	return m.do(func() error { return m.metaFile.ReplaceProperty(ctx, name, old, value) })
+}
+
+func (m cutFacts) AddRecord(ctx context.Context, generation int64, after database.Record, owner string) (r database.Record, err error) {
+	return r, m.do(func() error { r, err = m.metaFile.AddRecord(ctx, generation, after, owner); return err })
+}
+
+func (m cutFacts) RecordOutside(ctx context.Context, generation int64, r database.Record) error {
+	return m.do(func() error { return m.metaFile.RecordOutside(ctx, generation, r) })
 }
 
 type cutBytes struct {
@@ -477,8 +487,8 @@ type historyNode struct {
 type course struct {
 	t         *testing.T
 	bytes     *memory.Store
-	databases []*sqlstore.Store
-	backups   []*sqlstore.Store // copies that no node uses yet
+	databases []*metaFile
+	backups   []*metaFile // copies that no node uses yet
 	nodes     []*historyNode
 	last      int          // database that committed last; -1: none
 	passed    map[int]bool // databases that committed before it
@@ -498,17 +508,17 @@ func (h *course) commit(n *historyNode) {
 			h.passed[h.last] = true
 		}
 		h.last = n.database
-	case errors.Is(err, history.ErrFenced) && n.owned && !n.hangs:
+	case err != nil && !errors.Is(err, history.ErrFenceWaits) && n.owned && !n.hangs:
 		h.t.Fatalf("a node of database %d that has always run was fenced: %v", n.database, err)
-	case !errors.Is(err, history.ErrFenced) && !errors.Is(err, history.ErrFenceWaits):
+	case !isRefusal(err):
 		h.t.Fatal(err)
 	}
 }
 
 func fenceHistory(t *testing.T, random *rand.Rand) {
-	h := &course{t: t, bytes: memory.New(), databases: []*sqlstore.Store{openMeta(t)}, last: -1, passed: map[int]bool{}}
+	h := &course{t: t, bytes: memory.New(), databases: []*metaFile{openMeta(t)}, last: -1, passed: map[int]bool{}}
 	for range 60 {
-		switch random.IntN(8) {
+		switch random.IntN(7) {
 		case 0:
 			if len(h.databases) < 4 {
 				h.databases = append(h.databases, copyOf(t, h.databases[random.IntN(len(h.databases))]))
@@ -537,13 +547,7 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 					h.nodes = slices.Delete(h.nodes, i, i+1)
 				}
 			}
-		case 6: // a sweep begins
-			if len(h.nodes) > 0 {
-				if err := h.nodes[random.IntN(len(h.nodes))].Renew(t.Context()); err != nil && !errors.Is(err, history.ErrFenced) && !errors.Is(err, history.ErrFenceWaits) {
-					t.Fatal(err)
-				}
-			}
-		case 7:
+		case 6:
 			time.Sleep(time.Duration(random.IntN(300)) * time.Second)
 		}
 		for range random.IntN(200) {
@@ -574,11 +578,11 @@ func fenceHistory(t *testing.T, random *rand.Rand) {
 
 // end starts the databases one after the other. One must become the holder, unless equal ones or
 // such as stopped before they were holders refuse each other. Then one of them must become the
-// holder as the error says.
+// holder by a recovery.
 func (h *course) end() {
 	t := h.t
 	holders := 0
-	start := func(meta *sqlstore.Store) {
+	start := func(meta *metaFile) {
 		g, err := guard(t, meta, h.bytes)
 		if errors.Is(err, history.ErrFenced) {
 			return
@@ -593,7 +597,7 @@ func (h *course) end() {
 		start(meta)
 	}
 	if holders == 0 {
-		testenv.OK(t, h.bytes.List(t.Context(), "", func(o bytestore.Object) error { return h.bytes.Delete(t.Context(), o.Name) }))
+		testenv.Must(history.Recover(t.Context(), h.databases[0], h.bytes, database.KeptObjects{}))(t)
 		start(h.databases[0])
 	}
 	if holders != 1 {
@@ -602,7 +606,7 @@ func (h *course) end() {
 }
 
 // permitted returns how long after now a node may commit, in steps of 100 ms.
-func permitted(t *testing.T, f *history.Fence, limit time.Duration) time.Duration {
+func permitted(t *testing.T, f *history.History, limit time.Duration) time.Duration {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		switch err := f.MayCommit(); {
@@ -628,13 +632,13 @@ func TestCommitsOfAStart(t *testing.T) {
 		time.Sleep(time.Hour + time.Second) // between two checks, so that the claim is not answered at once
 		second := mustGuard(t, meta, bytes)
 		testenv.Is(t, second.MayCommit(), history.ErrFenceWaits, "a start beside a holder")
-		if took := permitted(t, second.Fence, time.Minute); took > 4*time.Second {
+		if took := permitted(t, second.History, time.Minute); took > 4*time.Second {
 			t.Errorf("a start beside a holder waits %s", took)
 		}
 		first.stop()
 		second.stop()
 		third := mustGuard(t, meta, bytes)
-		if took := permitted(t, third.Fence, time.Minute); took < 19*time.Second || took > 21*time.Second {
+		if took := permitted(t, third.History, time.Minute); took < 19*time.Second || took > 21*time.Second {
 			t.Errorf("a start alone waits %s, want 20 seconds", took)
 		}
 		duplicate := mustGuard(t, copyOf(t, meta), bytes)
@@ -653,15 +657,9 @@ func TestCommitsOfAStart(t *testing.T) {
 func TestCommitsAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, original := &unreadable{Store: memory.New()}, openMeta(t)
-		f := testenv.Must(history.OpenFence(t.Context(), original, store))(t)
+		f := testenv.Must(history.Open(t.Context(), original, store, shared))(t)
 		time.Sleep(14 * time.Second)
 		testenv.Is(t, f.MayCommit(), nil, "after a short pause")
-		watch := func() (stop func()) {
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { f.Watch(ctx, func(error) {}) })
-			return func() { cancel(); running.Wait() }
-		}
 		await := func(limit time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
@@ -670,7 +668,7 @@ func TestCommitsAfterAPause(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		testenv.Is(t, f.MayCommit(), history.ErrFenceWaits, "after a long pause")
 		store.on.Store(true) // and the bytes cannot be reached
-		stop := watch()
+		stop := watch(t.Context(), f)
 		testenv.Is(t, await(time.Minute), history.ErrFenceWaits, "after a long pause without the bytes")
 		store.on.Store(false)
 		testenv.Is(t, await(3*time.Second), nil, "after a check")
@@ -691,9 +689,8 @@ func TestCommitsAfterAPause(t *testing.T) {
 		if err := f.MayCommit(); err == nil {
 			t.Errorf("%s after the pause began the copy and the original may commit", time.Since(began))
 		}
-		defer watch()()
+		defer watch(t.Context(), f)()
 		testenv.Is(t, await(time.Second), history.ErrFenced, "after a copy has become the holder")
-		testenv.Is(t, f.Renew(t.Context()), history.ErrFenced, "a new epoch of a fenced database")
 	})
 }
 
@@ -719,7 +716,7 @@ func TestWorkEndsWithTheFence(t *testing.T) {
 		if n := running.Load(); n != 1 {
 			t.Errorf("work of the holder runs %d times", n)
 		}
-		name := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))
+		name := recordName(2)
 		testenv.OK(t, bytes.Delete(t.Context(), name))
 		time.Sleep(5 * time.Second)
 		if n := running.Load(); n != 0 || g.Err() == nil {
@@ -728,8 +725,9 @@ func TestWorkEndsWithTheFence(t *testing.T) {
 	})
 }
 
-// TestOldBackupsAreRefused checks that a copy is refused, even if no node of its original has
-// started since and none runs, once the original has swept or half a day has passed.
+// TestOldBackupsAreRefused checks that a copy changes nothing once its original has committed
+// something more, even if no node of the original has started since and none runs, and that it is
+// refused once one has started.
 // Invariant 96.
 func TestOldBackupsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -739,86 +737,21 @@ func TestOldBackupsAreRefused(t *testing.T) {
 		nodes = append(nodes, mustGuard(t, original, bytes))
 		time.Sleep(fenceLimit)
 		before := copyOf(t, original)
-		service := blob.New(openMeta(t), memory.New(), blob.Options{BeforeSweep: nodes[1].Renew})
-		testenv.Must(service.SweepOrphans(t.Context()))(t)
-		swept := copyOf(t, original)
-		nodes[0].stop()
-		nodes = nodes[1:]
-		time.Sleep(13 * time.Hour)
-		for i, g := range nodes {
-			testenv.Is(t, errors.Join(g.MayCommit(), g.MayDelete(t.Context())), nil, "node %d", i)
+		testenv.OK(t, nodes[1].Commit())
+		time.Sleep(history.Every + 3*time.Second)
+		for _, g := range nodes {
+			testenv.Is(t, errors.Join(g.MayCommit(), g.MayDelete(t.Context())), nil, "a node of the original")
 			g.stop()
 		}
-		for name, backup := range map[string]*sqlstore.Store{"before the sweep": before, "of half a day ago": swept} {
-			testenv.Is(t, testenv.Error(guard(t, backup, bytes)), history.ErrFenced, "a backup from %s", name)
+		behind := mustGuard(t, copyOf(t, before), bytes)
+		time.Sleep(time.Hour)
+		for what, err := range map[string]error{"commit": behind.MayCommit(), "delete": behind.MayDelete(t.Context())} {
+			testenv.Is(t, err, database.ErrSetBack, "a copy that wants to %s", what)
 		}
-		epoch, err := original.Property(t.Context(), history.EpochProperty)
-		if err != nil || !strings.HasPrefix(epoch, "0000000000000004 ") {
-			t.Errorf("the epoch of the original is %s, %v, want 4: of the start of a node, the sweep, and half a day", epoch, err)
-		}
-	})
-}
-
-// TestCommitsAreCounted checks that a holder records its commits at most every ten seconds and when
-// it stops, that nodes of one database count together, and that nothing is recorded without
-// commits.
-// Invariant 96.
-func TestCommitsAreCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bytes, meta := memory.New(), openMeta(t)
-		counted := func() string {
-			t.Helper()
-			text, err := meta.Property(t.Context(), history.CommitsProperty)
-			if errors.Is(err, database.ErrNotFound) {
-				return "none"
-			}
-			testenv.OK(t, err)
-			return text
-		}
-		nodes := []guarded{mustGuard(t, meta, bytes)}
+		behind.stop()
+		mustGuard(t, original, bytes)
 		time.Sleep(fenceLimit)
-		nodes = append(nodes, mustGuard(t, meta, bytes))
-		time.Sleep(fenceLimit)
-		testenv.Equal(t, counted(), "none", "commits that are counted before the first")
-		for _, g := range nodes {
-			for range 50 {
-				testenv.OK(t, g.Commit())
-			}
-		}
-		time.Sleep(13 * time.Second)
-		testenv.Equal(t, counted(), "100", "commits that are counted of 100")
-		testenv.OK(t, nodes[0].Commit())
-		nodes[0].stop()
-		testenv.Equal(t, counted(), "101", "commits that are counted of 101 after a stop")
-	})
-}
-
-// TestEpochsOfOlderVersions checks that the epochs of versions that wrote only a nonce are read,
-// and that such versions find the nonce in the epochs of this one.
-func TestEpochsOfOlderVersions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bytes, meta := memory.New(), openMeta(t)
-		const nonce = "0123456789abcdef0123456789abcdef"
-		older := bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 1))
-		err := errors.Join(
-			meta.SetProperty(t.Context(), history.EpochProperty, fmt.Sprintf("%016x %s", 1, nonce)),
-			bytes.Put(t.Context(), older, strings.NewReader(nonce), int64(len(nonce))))
-		testenv.OK(t, err)
-		g := mustGuard(t, meta, bytes)
-		time.Sleep(fenceLimit)
-		g.wantHolder(t, "after the epoch of an older version")
-		epoch := testenv.Must(meta.Property(t.Context(), history.EpochProperty))(t)
-		id, err := history.ReadID(t.Context(), bytes.Open, bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2)))
-		if number, nonce, _ := strings.Cut(epoch, " "); err != nil || number != "0000000000000002" || nonce != id {
-			t.Errorf("an older version reads %s, %v in the bytes, and %s in the database", id, err, epoch)
-		}
-		copied := openMeta(t)
-		testenv.OK(t, copied.SetProperty(t.Context(), history.EpochProperty, fmt.Sprintf("%016x %s", 1, strings.Repeat("f", 32))))
-		g.stop()
-		testenv.OK(t, bytes.Delete(t.Context(), bytestore.Name(fmt.Sprintf("sluice-epoch-%016x-owner", 2))))
-		if _, err := guard(t, copied, bytes); !errors.Is(err, history.ErrFenced) || strings.Contains(err.Error(), "commits") {
-			t.Errorf("a database with another epoch than an older version's: %v", err)
-		}
+		testenv.Is(t, testenv.Error(guard(t, before, bytes)), history.ErrFenced, "a copy from before a start")
 	})
 }
 
@@ -845,7 +778,7 @@ func TestUnreadableEpochIsNotAFence(t *testing.T) {
 		time.Sleep(fenceLimit)
 		first.wantHolder(t, "the first node does not hold the bytes")
 		store.on.Store(true)
-		if _, err := history.OpenFence(t.Context(), meta, store); !errors.Is(err, errResponse) || errors.Is(err, history.ErrFenced) {
+		if _, err := history.Open(t.Context(), meta, store, shared); !errors.Is(err, errResponse) || errors.Is(err, history.ErrFenced) {
 			t.Errorf("error %v, want %v", err, errResponse)
 		}
 		store.on.Store(false)
@@ -863,15 +796,15 @@ type change struct {
 
 // watched starts a node and returns a function that stops it and returns the calls of Watch's
 // function.
-func watched(t *testing.T, meta database.Properties, bytes bytestore.Store) (stop func() []change) {
+func watched(t *testing.T, meta history.Database, bytes bytestore.Store) (stop func() []change) {
 	t.Helper()
 	began := time.Now()
-	f := testenv.Must(history.OpenFence(t.Context(), meta, bytes))(t)
+	f := testenv.Must(history.Open(t.Context(), meta, bytes, shared))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var changes []change
 	var running sync.WaitGroup
 	running.Go(func() {
-		f.Watch(ctx, func(err error) { changes = append(changes, change{time.Since(began), err}) })
+		f.Watch(ctx, func(_, err error) { changes = append(changes, change{time.Since(began), err}) })
 	})
 	return func() []change { cancel(); running.Wait(); return changes }
 }
@@ -882,7 +815,7 @@ func watched(t *testing.T, meta database.Properties, bytes bytestore.Store) (sto
 func TestWatchReportsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bytes, original := memory.New(), openMeta(t)
-		props := &unreadableProperties{Properties: original}
+		props := &unreadableMeta{metaFile: original}
 		first := watched(t, original, bytes)
 		time.Sleep(time.Minute)
 		if got := first(); len(got) != 0 {
@@ -906,17 +839,17 @@ func TestWatchReportsChanges(t *testing.T) {
 	})
 }
 
-// unreadableProperties are properties that cannot be read while the switch is on.
-type unreadableProperties struct {
-	database.Properties
+// unreadableMeta is a database that cannot be read while the switch is on.
+type unreadableMeta struct {
+	*metaFile
 	on atomic.Bool
 }
 
-func (p *unreadableProperties) Property(ctx context.Context, name string) (string, error) {
-	if p.on.Load() {
-		return "", errResponse
+func (m *unreadableMeta) History(ctx context.Context) (database.HistoryState, error) {
+	if m.on.Load() {
+		return database.HistoryState{}, errResponse
 	}
-	return p.Properties.Property(ctx, name)
+	return m.metaFile.History(ctx)
 }
 
 // listHook is a byte store that calls a function once before it lists its objects.
@@ -943,7 +876,7 @@ func TestEpochMadeDuringAStart(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			bytes, meta := memory.New(), openMeta(t)
 			mustGuard(t, meta, bytes).stop()
-			props := &unreadableProperties{Properties: meta}
+			props := &unreadableMeta{metaFile: meta}
 			store := &listHook{Store: bytes, before: func() {
 				other := mustGuard(t, meta, bytes)
 				time.Sleep(fenceLimit)
@@ -953,7 +886,7 @@ func TestEpochMadeDuringAStart(t *testing.T) {
 				other.stop()
 				props.on.Store(want != nil)
 			}}
-			_, err := history.OpenFence(t.Context(), props, store)
+			_, err := history.Open(t.Context(), props, store, shared)
 			if !errors.Is(err, want) || errors.Is(err, history.ErrFenced) {
 				t.Errorf("error %v, want %v", err, want)
 			}
@@ -972,7 +905,7 @@ func TestFenceBesideOtherObjects(t *testing.T) {
 		node := mustGuard(t, meta, bytes)
 		time.Sleep(fenceLimit)
 		testenv.Is(t, node.MayDelete(t.Context()), nil, "a node that starts with other objects in the store")
-		_, err := history.OpenFence(t.Context(), meta, brokenList{memory.New()})
+		_, err := history.Open(t.Context(), meta, brokenList{memory.New()}, shared)
 		testenv.Is(t, err, errResponse, "a listing that fails")
 	})
 }

@@ -2,7 +2,10 @@ package history_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +22,7 @@ var errResponse = errors.New("no response")
 
 // fixture is a database, and bytes, that a test binds together.
 type fixture struct {
-	meta  *sqlstore.Store
+	meta  *metaFile
 	bytes *memory.Store
 }
 
@@ -30,12 +33,38 @@ func openSQLite(path string, now func() time.Time) (dbtest.Handle, error) {
 	return sqlstore.OpenSQLite(path, sqlstore.Options{Now: now})
 }
 
+// metaFile is a database that can be copied.
+type metaFile struct {
+	*sqlstore.Store
+	path string
+}
+
 // openMeta opens an empty database in a synctest bubble.
-func openMeta(t *testing.T) *sqlstore.Store {
+func openMeta(t *testing.T) *metaFile {
 	t.Helper()
-	s := testenv.Must(sqlstore.OpenSQLite(template.Copy(t, openSQLite), sqlstore.Options{}))(t)
+	return openFile(t, template.Copy(t, openSQLite))
+}
+
+func openFile(t *testing.T, path string) *metaFile {
+	t.Helper()
+	s := testenv.Must(sqlstore.OpenSQLite(path, sqlstore.Options{}))(t)
 	testenv.AtEnd(t, s.Close)
-	return s
+	return &metaFile{s, path}
+}
+
+// copyOf copies a database.
+func copyOf(t *testing.T, meta *metaFile) *metaFile {
+	t.Helper()
+	path := filepath.Join(testenv.MemoryDir(t), "copy.db")
+	db := testenv.Must(sql.Open("sqlite", meta.path))(t)
+	_, err := db.ExecContext(t.Context(), "VACUUM INTO '"+path+"'")
+	testenv.OK(t, errors.Join(err, db.Close()))
+	return openFile(t, path)
+}
+
+// recordName names a record's object.
+func recordName(number int) bytestore.Name {
+	return bytestore.Name(fmt.Sprintf("sluice-history-%016x", number))
 }
 
 func newFixture(t *testing.T) *fixture {

@@ -10,37 +10,37 @@ import (
 
 func testKey(id string) keys.Key { return keys.Key{ID: id, Group: "group"} }
 
-// marksInMemory is a database.Past in memory, for the clock of synctest, which a database's file
-// does not follow.
-type marksInMemory struct {
+// recordsInMemory is a database.History in memory, for the clock of synctest, which a database's
+// file does not follow.
+type recordsInMemory struct {
 	none
-	list    []database.Mark
-	outside database.Mark
+	list    []database.Record
+	outside database.Record
 }
 
 // none lacks the methods that the test does not call.
-type none struct{ Store }
+type none struct{ Database }
 
-func (m *marksInMemory) Past(context.Context) (database.PastState, error) {
-	p := database.PastState{Generation: 1, Outside: m.outside}
+func (m *recordsInMemory) History(context.Context) (database.HistoryState, error) {
+	h := database.HistoryState{Generation: 1, Outside: m.outside}
 	if len(m.list) > 0 {
-		p.Newest = m.list[len(m.list)-1]
+		h.Newest = m.list[len(m.list)-1]
 	}
-	return p, nil
+	return h, nil
 }
 
-func (m *marksInMemory) AddMark(context.Context, int64) (database.Mark, error) {
-	m.list = append(m.list, database.Mark{Sequence: int64(len(m.list) + 1), Nonce: fmt.Sprintf("%016d", len(m.list))})
+func (m *recordsInMemory) AddRecord(_ context.Context, _ int64, after database.Record, _ string) (database.Record, error) {
+	m.list = append(m.list, database.Record{Number: after.Number + 1, Owner: "0123456789abcdef", Nonce: fmt.Sprintf("%016d", len(m.list))})
 	return m.list[len(m.list)-1], nil
 }
 
-func (m *marksInMemory) MarkOutside(_ context.Context, _ int64, outside database.Mark) error {
+func (m *recordsInMemory) RecordOutside(_ context.Context, _ int64, outside database.Record) error {
 	m.outside = outside
 	return nil
 }
 
-func (m *marksInMemory) LackedMarks(context.Context, []database.Mark) ([]database.Mark, error) {
+func (m *recordsInMemory) LackedRecords(context.Context, []database.Record) ([]database.Record, error) {
 	return nil, nil
 }
 
-func (m *marksInMemory) LostCommits() error { return nil }
+func (m *recordsInMemory) LostCommits() error { return nil }

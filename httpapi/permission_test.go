@@ -1,44 +1,48 @@
 package httpapi
 
 import (
-	"errors"
+	"context"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
 
-	"sluice/bytestore"
 	"sluice/bytestore/memory"
+	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/history"
 	"sluice/internal/testenv"
 	"sluice/wire"
 )
 
-// openFence returns the fence of a node that was started after another node. Its Watch does not
-// run, so it does not know whether it may write; or another database has passed its own.
-func openFence(t *testing.T, passed bool) *history.Fence {
+// openHistory returns the history of a node that was started after another one. Its Watch does not
+// run, so it does not know whether it may write; or another database has taken over.
+func openHistory(t *testing.T, passed bool) *history.History {
 	t.Helper()
-	meta := testenv.Must(sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{}))(t)
-	testenv.AtEnd(t, meta.Close)
-	bytes := memory.New()
-	testenv.OK(t, testenv.Error(history.OpenFence(t.Context(), meta, bytes)))
-	f := testenv.Must(history.OpenFence(t.Context(), meta, bytes))(t)
-	if passed {
-		testenv.OK(t, bytes.Delete(t.Context(), bytestore.Name("sluice-epoch-0000000000000001-owner")))
-		if err := f.Renew(t.Context()); !errors.Is(err, history.ErrFenced) {
-			t.Fatalf("without its epoch: %v", err)
-		}
+	open := func() *sqlstore.Store {
+		meta := testenv.Must(sqlstore.OpenSQLite(testenv.MemoryDir(t)+"/meta.db", sqlstore.Options{}))(t)
+		testenv.AtEnd(t, meta.Close)
+		return meta
 	}
-	return f
+	meta, bytes, shared := open(), memory.New(), history.Options{Shared: true}
+	testenv.OK(t, testenv.Error(history.Open(t.Context(), meta, bytes, shared)))
+	h := testenv.Must(history.Open(t.Context(), meta, bytes, shared))(t)
+	if passed {
+		testenv.Must(history.Recover(t.Context(), open(), bytes, database.KeptObjects{}))(t)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go h.Watch(ctx, func(error, error) {})
+		testenv.Is(t, h.Await(ctx), history.ErrFenced, "after another database has taken over")
+	}
+	return h
 }
 
 // TestFencedNodeWritesNothing checks that each route that is not for reading is refused, before the
 // body is read, by a node if another database uses its bytes, and that its reads are served.
 // Invariant 94.
 func TestFencedNodeWritesNothing(t *testing.T) {
-	fence := openFence(t, true)
-	s := newService(t, func(c *Config) { c.Fence, c.Faucet = fence, true })
+	fenced := openHistory(t, true)
+	s := newService(t, func(c *Config) { c.History, c.Faucet = fenced, true })
 	refused := 0
 	for _, route := range routes(s.Server) {
 		writes := route.Method != http.MethodGet && !strings.Contains(route.Pattern, "/faults")
@@ -68,8 +72,8 @@ func TestFencedNodeWritesNothing(t *testing.T) {
 // Invariant 95.
 func TestWritesWaitForTheFence(t *testing.T) {
 	t.Parallel()
-	fence := openFence(t, false)
-	s := newService(t, func(c *Config) { c.Fence, c.MaxRequests = fence, 8 })
+	waits := openHistory(t, false)
+	s := newService(t, func(c *Config) { c.History, c.MaxRequests = waits, 8 })
 	conn := dial(t, s.addr)
 	conn.send(t, "DELETE /v1/blobs/0x1/n HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	for s.Counts().Held == 0 {

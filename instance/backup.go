@@ -276,7 +276,7 @@ func (b *backuper) readTables(ctx context.Context) error {
 	if err := b.w.EndTables(); err != nil {
 		return err
 	}
-	state, err := b.source.SQL.Past(ctx)
+	state, err := b.source.SQL.History(ctx)
 	m.Generation = state.Generation
 	return err
 }

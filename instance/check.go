@@ -185,6 +185,16 @@ func (c *checker) identity(ctx context.Context) (err error) {
 	if wrong != "" {
 		c.add(DamagedFile, "%s; if the objects are there, sluice recover writes it anew; otherwise name or mount the right bytes", wrong)
 	}
+	if err != nil {
+		return err
+	}
+	now, how, holds, err := history.Compare(ctx, c.e.SQL, c.e.Bytes)
+	if err == nil && !holds {
+		how = "the latest record beside the bytes is of another database"
+	}
+	if how != "" && now.SetBack == "" {
+		c.add(DamagedFile, "%s; sluice recover continues with the instance as it is", how)
+	}
 	return err
 }
 

@@ -12,7 +12,6 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database/whole"
-	"sluice/history"
 	"sluice/internal/datadir"
 	"sluice/internal/storage"
 	"sluice/internal/testenv"
@@ -41,7 +40,7 @@ func newSource(t *testing.T) string {
 		_, err := blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint("blob", i)}, bytes.NewReader(body(i)), int64(len(body(i))))
 		errs = append(errs, err)
 	}
-	errs = append(errs, s.Meta.SetProperty(t.Context(), "receiver", "0x7a"), s.Meta.SetProperty(t.Context(), history.CommitsProperty, "7"), s.Close())
+	errs = append(errs, s.Meta.SetProperty(t.Context(), "receiver", "0x7a"), s.Close())
 	testenv.OK(t, errors.Join(errs...))
 	return data
 }
@@ -60,9 +59,6 @@ func checkSource(t *testing.T, meta whole.Database, store bytestore.Store) {
 	}
 	if receiver, err := meta.Property(t.Context(), "receiver"); err != nil || receiver != "0x7a" {
 		t.Errorf("the receiver is %q, %v", receiver, err)
-	}
-	if commits, err := meta.Property(t.Context(), history.CommitsProperty); err != nil || commits != "7" {
-		t.Errorf("%q commits are counted, %v", commits, err)
 	}
 }
 

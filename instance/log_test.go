@@ -52,14 +52,14 @@ func TestDamagedDatabaseLog(t *testing.T) {
 
 	testenv.OK(t, os.Rename(file+"-wal", file+"-wal.kept"))
 	s := testenv.Must(storage.Open(t.Context(), Location{Data: data}, storage.Options{}))(t)
-	if why := s.Past.Err(); why == nil || !strings.Contains(why.Error(), "may lack changes") {
+	if why := s.History.Err(); why == nil || !strings.Contains(why.Error(), "may lack changes") {
 		t.Errorf("without the log: %v", why)
 	}
 	checkSource(t, s.Meta, s.Bytes)
 	testenv.OK(t, s.Close())
 	testenv.Must(recovered(t, data))(t)
 	s = testenv.Must(storage.Open(t.Context(), Location{Data: data}, storage.Options{}))(t)
-	testenv.OK(t, errors.Join(s.Past.Err(), s.Close()))
+	testenv.OK(t, errors.Join(s.History.Err(), s.Close()))
 }
 
 // recovered recovers an instance, and returns the Setback from before.

@@ -125,7 +125,7 @@ func TestLongerObject(t *testing.T) {
 	_, _, err = Recover(t.Context(), Location{Data: copied}, RecoverOptions{})
 	testenv.Is(t, err, ErrNotSetBack, "a recovery")
 	s := testenv.Must(storage.Open(t.Context(), Location{Data: copied}, storage.Options{}))(t)
-	testenv.OK(t, s.Past.Err())
+	testenv.OK(t, s.History.Err())
 	checkSource(t, s.Meta, s.Bytes)
 	blobs := blob.New(s.Meta, s.Bytes, s.BlobOptions())
 	testenv.Must(blobs.CompareObjects(t.Context()))(t)

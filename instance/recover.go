@@ -99,13 +99,8 @@ func Recover(ctx context.Context, l Location, opt RecoverOptions) (_ Setback, ge
 			return found, 0, err
 		}
 	}
-	if !found.Holds {
-		if err := history.TakeOver(ctx, e.SQL, e.Bytes); err != nil {
-			return found, 0, err
-		}
-	}
 	now := e.SQL.Now()
-	generation, err = history.Begin(ctx, e.SQL, e.Bytes, database.KeptObjects{MadeBefore: now, Until: now.Add(KeptFor)})
+	generation, err = history.Recover(ctx, e.SQL, e.Bytes, database.KeptObjects{MadeBefore: now, Until: now.Add(KeptFor)})
 	if err != nil {
 		return found, 0, err
 	}
@@ -127,14 +122,11 @@ func ReleaseObjects(ctx context.Context, l Location) error {
 
 // examine compares an instance's parts.
 func examine(ctx context.Context, e *storage.Endpoint) (found Setback, err error) {
-	now, how, err := history.Compare(ctx, e.SQL, e.Bytes)
+	now, how, holds, err := history.Compare(ctx, e.SQL, e.Bytes)
 	if err != nil {
 		return found, err
 	}
-	found.Generation, found.Seen = now.Generation, how
-	if found.Holds, err = history.Holds(ctx, e.SQL, e.Bytes); err != nil {
-		return found, err
-	}
+	found.Generation, found.Seen, found.Holds = now.Generation, how, holds
 	if found.Differences, err = e.Compare(ctx, maxNamed); err != nil {
 		return found, err
 	}

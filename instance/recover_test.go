@@ -23,7 +23,7 @@ import (
 	"sluice/metastore"
 )
 
-// run opens an instance as a node does, and lets work use it. The node then records a mark.
+// run opens an instance as a node does, and lets work use it. The node then adds a record.
 func run(t *testing.T, data string, work func(*storage.Stores, *blob.Service)) {
 	t.Helper()
 	s := testenv.Must(storage.Open(t.Context(), storage.Location{Data: data}, storage.Options{}))(t)
@@ -33,7 +33,7 @@ func run(t *testing.T, data string, work func(*storage.Stores, *blob.Service)) {
 	work(s, blob.New(s.Meta, s.Bytes, opt))
 	ended, end := context.WithCancel(t.Context())
 	end()
-	s.Past.Watch(ended, func(error) {})
+	s.History.Watch(ended, func(error, error) {})
 }
 
 func put(t *testing.T, blobs *blob.Service, name string) metastore.Blob {
@@ -80,7 +80,7 @@ func withdrawn40(_ context.Context, of ...ledger.Channel) (readings []ledger.Rea
 func TestRecover(t *testing.T) {
 	data := newSetback(t, 3)
 	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
-		testenv.Is(t, s.Past.Err(), database.ErrSetBack, "before the recovery")
+		testenv.Is(t, s.History.Err(), database.ErrSetBack, "before the recovery")
 		_, err := blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: "refused"}, bytes.NewReader(nil), 0)
 		testenv.Is(t, err, database.ErrSetBack, "a PUT before the recovery")
 		testenv.Equal(t, testenv.Must(s.Meta.Blob(t.Context(), "a", "kept"))(t).Size, 1000, "the size of a blob that is read")
@@ -100,10 +100,10 @@ func TestRecover(t *testing.T) {
 		t.Errorf("generation %d, and it was %+v", generation, found)
 	}
 	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
-		testenv.Check(t, s.Past.Err())
+		testenv.Check(t, s.History.Err())
 		put(t, blobs, "new")
-		testenv.Equal(t, testenv.Must(s.Meta.Channel(t.Context(), "channel"))(t).Settled, 40, "the settled amount")
-		testenv.Equal(t, database.GenerationOf(s.Past.NewID()), 2, "the generation of a new id")
+		testenv.Equal(t, testenv.Must(s.Meta.Channel(t.Context(), "channel"))(t).Settled, 40, "what is settled")
+		testenv.Equal(t, database.GenerationOf(s.History.NewID()), 2, "the generation of a new id")
 		_, err := s.Meta.Session(t.Context(), database.NewID(1))
 		testenv.Is(t, err, database.ErrLost, "a session from before")
 	})
@@ -158,13 +158,13 @@ func TestObjectsAreKeptAfterARecovery(t *testing.T) {
 	_, _, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: func(Setback) error { return nil }})
 	testenv.Check(t, err)
 	run(t, data, func(s *storage.Stores, _ *blob.Service) {
-		if kept := s.Past.KeptBefore(); kept.IsZero() || kept.After(s.Meta.Now()) {
+		if kept := s.History.KeptBefore(); kept.IsZero() || kept.After(s.Meta.Now()) {
 			t.Errorf("objects are kept that were made before %v", kept)
 		}
 	})
 	testenv.Check(t, ReleaseObjects(t.Context(), Location{Data: data}))
 	run(t, data, func(s *storage.Stores, _ *blob.Service) {
-		testenv.Equal(t, s.Past.KeptBefore().IsZero(), true, "nothing is kept after a release")
+		testenv.Equal(t, s.History.KeptBefore().IsZero(), true, "nothing is kept after a release")
 	})
 }
 
@@ -196,7 +196,7 @@ func TestRecoverACopy(t *testing.T) {
 	}
 	run(t, data, func(s *storage.Stores, blobs *blob.Service) {
 		testenv.Equal(t, s.Look.Why, "", "why it is checked after a recovery")
-		testenv.OK(t, s.Past.Err())
+		testenv.OK(t, s.History.Err())
 		put(t, blobs, "lost")
 	})
 }

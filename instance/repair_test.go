@@ -35,7 +35,7 @@ func stored(t *testing.T, data string) string {
 	for table, columns := range map[string]string{
 		"blobs":   "account, name_head, name_tail, content, size, crc64, part_size, sha256, modified, expires, owner, metadata, row_sum",
 		"extents": "*", "bodies": "*", "parts": "*", "starts": "*", "garbage": "*", "sessions": "*", "channels": "*", "sales": "*", "settlements": "*", "ledger": "*",
-		"uploads": "id, account, name, content, part_size, state, revision, created, touched, ended, size, crc64, charge", "idempotency": "*", "damaged": "*", "past": "*",
+		"uploads": "id, account, name, content, part_size, state, revision, created, touched, ended, size, crc64, charge", "idempotency": "*", "damaged": "*", "history": "*",
 	} {
 		rows := testenv.Must(db.QueryContext(t.Context(), "SELECT "+columns+" FROM "+table))(t)
 		values := make([]any, len(testenv.Must(rows.Columns())(t)))

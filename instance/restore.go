@@ -265,14 +265,10 @@ func (r *restorer) setProperties(ctx context.Context) error {
 
 // beginGeneration begins the generation after the backup's.
 func (r *restorer) beginGeneration(ctx context.Context) (int64, error) {
-	now, err := r.target.SQL.Past(ctx)
+	now, err := r.target.SQL.History(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if now.Generation < r.manifest.Generation {
-		if err := r.target.SQL.BeginGeneration(ctx, now.Generation, r.manifest.Generation, database.KeptObjects{}); err != nil {
-			return 0, err
-		}
-	}
-	return history.Begin(ctx, r.target.SQL, r.target.Bytes, database.KeptObjects{})
+	next := max(now.Generation, r.manifest.Generation) + 1
+	return next, r.target.SQL.BeginGeneration(ctx, now.Generation, next, 0, database.KeptObjects{})
 }

@@ -200,20 +200,14 @@ func TestRestoreRefusals(t *testing.T) {
 	}
 }
 
-// TestRestoreCountsGrownCommits checks that a newer backup completes an interrupted restore,
-// although nodes have counted commits since.
-func TestRestoreCountsGrownCommits(t *testing.T) {
+// TestRestoreSetsPropertiesOnce checks that an interrupted restore's properties may be set again,
+// and to no other value.
+func TestRestoreSetsPropertiesOnce(t *testing.T) {
 	target := endpointAt(t, testenv.MemoryDir(t), false)
-	for _, value := range []string{"7", "7", "9"} {
-		testenv.OK(t, setProperty(t.Context(), target.Meta, history.CommitsProperty, value))
+	for range 2 {
+		testenv.OK(t, setProperty(t.Context(), target.Meta, "receiver", "0x1"))
 	}
-	if got, err := target.Meta.Property(t.Context(), history.CommitsProperty); err != nil || got != "9" {
-		t.Errorf("%q commits are counted, %v, want as many as the source has", got, err)
-	}
-	testenv.OK(t, setProperty(t.Context(), target.Meta, "receiver", "0x1"))
-	if err := setProperty(t.Context(), target.Meta, "receiver", "0x2"); !errors.Is(err, database.ErrExists) {
-		t.Errorf("another receiver: %v, want %v", err, database.ErrExists)
-	}
+	testenv.Is(t, setProperty(t.Context(), target.Meta, "receiver", "0x2"), database.ErrExists, "another receiver")
 }
 
 // TestRestoreIsRecorded checks that a start on a restored instance checks nothing: its database was

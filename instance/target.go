@@ -81,12 +81,12 @@ func (r *restorer) mark(ctx context.Context) (existed bool, err error) {
 }
 
 // locationProperties are the properties that describe a database or its bytes, and not the
-// instance. Earlier versions left "migration" in the databases that they copied.
-var locationProperties = []string{history.InstanceProperty, history.EpochProperty, history.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed, "migration",
+// instance. Backups of earlier versions have "migration", "epoch" and "commits".
+var locationProperties = []string{history.InstanceProperty, history.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed,
+	"migration", "epoch", "commits",
 	blob.LargeSweepProperty}
 
-// setProperty sets a property that may exist with the same value. Only the count of commits may
-// differ, because an interrupted restore of an older backup has set it.
+// setProperty sets a property that may exist with the same value.
 func setProperty(ctx context.Context, properties database.Properties, name, value string) error {
 	err := properties.SetProperty(ctx, name, value)
 	if !errors.Is(err, database.ErrExists) {
@@ -95,9 +95,6 @@ func setProperty(ctx context.Context, properties database.Properties, name, valu
 	have, err := properties.Property(ctx, name)
 	if err != nil || have == value {
 		return err
-	}
-	if name == history.CommitsProperty {
-		return properties.ReplaceProperty(ctx, name, have, value)
 	}
 	return fmt.Errorf("it has another value of the property %s: %w", name, database.ErrExists)
 }

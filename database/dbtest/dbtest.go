@@ -35,7 +35,7 @@ import (
 // Checks returns the checks of the database itself.
 func Checks() []Check {
 	return slices.Concat(
-		pastChecks, propertyChecks, leaseChecks, nodeChecks, clockChecks(), patienceChecks(), censusChecks,
+		historyChecks, propertyChecks, leaseChecks, nodeChecks, clockChecks(), patienceChecks(), censusChecks,
 		[]Check{NewCheck("blobs/cancelled", cancelled), NewCheck("purge/batches", purgeBatches)},
 	)
 }

@@ -20,5 +20,5 @@ type Database interface {
 	database.Nodes
 	database.Maintenance
 	database.Clock
-	database.Past
+	database.History
 }

@@ -44,8 +44,8 @@ func TestLinkedBytes(t *testing.T) {
 	}
 	original.Holds(e2e.BlobTarget("0x1", "kept"), data)
 	original.Eventually("the second start does not hold the bytes", func() bool {
-		epochs, err := filepath.Glob(filepath.Join(bytes, "sluice-epoch-*-owner"))
-		return err == nil && len(epochs) > 1
+		records, err := filepath.Glob(filepath.Join(bytes, "sluice-history-????????????????"))
+		return err == nil && len(records) > 2 // two are from the first start
 	})
 	original.Stop()
 

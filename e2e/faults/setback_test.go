@@ -71,8 +71,10 @@ func TestDatabaseThatWasSetBack(t *testing.T) {
 	if r := e2e.SluiceRuns(t, "recover", "--data", s.Data, "--release"); r.Code != 0 {
 		t.Errorf("a release: %+v", r)
 	}
-	records := testenv.Must(filepath.Glob(filepath.Join(s.Data, "bytes", "sluice-mark-*")))(t)
-	if !slices.ContainsFunc(records, func(name string) bool { return strings.Contains(name, "sluice-mark-00000002-") }) {
-		t.Errorf("no mark of the second generation is recorded: %v", records)
+	records := testenv.Must(filepath.Glob(filepath.Join(s.Data, "bytes", "sluice-history-*")))(t)
+	if !slices.ContainsFunc(records, func(name string) bool {
+		return strings.HasPrefix(string(testenv.Must(os.ReadFile(name))(t)), "0000000000000002 ")
+	}) {
+		t.Errorf("there is no record of the second generation: %v", records)
 	}
 }

@@ -247,7 +247,7 @@ func TestBucketThatWasSetBack(t *testing.T) {
 	s.active.Holds(s.kept, s.data)
 	e2e.CheckProblem(t, s.active.Do("PUT", s.lost, s.data), 503, "rolled_back")
 	s.active.Logged("everything but reads is refused")
-	s.recover("the bytes lack the record of mark", "Blobs that cannot be read: 1.", "0x1/lost")
+	s.recover("the bytes lack record", "Blobs that cannot be read: 1.", "0x1/lost")
 	s.active.Eventually("the node is not ready", func() bool { return s.active.Do("GET", "/readyz", nil).Status == 200 })
 	s.active.Must(204, "PUT", s.lost, s.data)
 	s.active.Logged("another generation has begun")

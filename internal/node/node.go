@@ -20,6 +20,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/collect"
+	"sluice/database"
 	"sluice/history"
 	"sluice/httpapi"
 	"sluice/internal/connlimit"
@@ -205,7 +206,7 @@ func (n *Node) done() history.Done {
 
 // seedFrom stores the files of Config.Seed, and logs each file that was skipped.
 func (n *Node) seedFrom(ctx context.Context, dir string) (err error) {
-	if err := n.awaitFence(ctx); err != nil {
+	if err := n.awaitHistory(ctx); err != nil {
 		return fmt.Errorf("--seed %s: %w", dir, err)
 	}
 	if n.seeded, err = seed(ctx, n.blobs, dir); err != nil {
@@ -217,18 +218,14 @@ func (n *Node) seedFrom(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// awaitFence waits until the node may write, before runBackground watches the fence.
-func (n *Node) awaitFence(ctx context.Context) error {
-	fence := n.stores.Fence
-	if fence == nil {
-		return nil
-	}
+// awaitHistory waits until the node may write, before runBackground watches the history.
+func (n *Node) awaitHistory(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	watch.Go(func() { fence.Watch(watching, func(error) {}) })
+	watch.Go(func() { n.stores.History.Watch(watching, func(error, error) {}) })
 	defer watch.Wait()
 	defer stop()
-	return fence.Await(ctx)
+	return n.stores.History.Await(ctx)
 }
 
 // Seeded reports what Open has stored from the folder of Config.Seed.
@@ -334,11 +331,8 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}
-	tasks.Go(func() { n.stores.Past.Watch(ctx, n.pastChanged) })
+	tasks.Go(func() { n.stores.History.Watch(ctx, n.historyChanged) })
 	tasks.Go(func() { watchDatabaseClock(ctx, n.stores.Meta, time.Now, n.log) })
-	if n.stores.Fence != nil {
-		tasks.Go(func() { n.stores.Fence.Watch(ctx, n.fenceChanged) })
-	}
 	if n.members != nil {
 		tasks.Go(func() { n.members.watch(ctx) })
 	}
@@ -371,36 +365,25 @@ func (n *Node) lead(ctx context.Context, ended func(task.Run)) {
 
 // whilePermitted returns work that runs while commits are permitted, because it fails without that.
 func (n *Node) whilePermitted(work func(context.Context)) func(context.Context) {
-	return func(ctx context.Context) {
-		if n.stores.Fence == nil {
-			n.stores.Past.While(ctx, work)
-			return
-		}
-		n.stores.Fence.While(ctx, func(ctx context.Context) { n.stores.Past.While(ctx, work) })
-	}
+	return func(ctx context.Context) { n.stores.History.While(ctx, work) }
 }
 
-// pastChanged logs that the instance was set back, or that the next generation has begun.
-func (n *Node) pastChanged(err error) {
-	if err != nil {
-		n.log.Error("everything but reads is refused", "error", err)
-		return
-	}
-	n.log.Info("another generation has begun: writes continue", "generation", n.stores.Past.Generation())
-}
-
-// fenceChanged logs the fence's result. If it is nil, it starts the deletions
-// that waited for it.
-func (n *Node) fenceChanged(err error) {
+// historyChanged logs whether this process may change the instance. If it may again, it starts the
+// deletions that waited for it.
+func (n *Node) historyChanged(before, now error) {
 	switch {
-	case err == nil:
+	case errors.Is(now, database.ErrSetBack):
+		n.log.Error("everything but reads is refused", "error", now)
+	case errors.Is(now, history.ErrFenced):
+		n.log.Error("deletions have stopped and writes are refused", "error", now)
+	case now == nil && errors.Is(before, database.ErrSetBack):
+		n.log.Info("another generation has begun: writes continue", "generation", n.stores.History.Generation())
+		n.blobs.FreeSoon()
+	case now == nil:
 		n.log.Info("no other database uses these bytes: deletions and writes continue")
 		n.blobs.FreeSoon()
-	case errors.Is(err, history.ErrFenceWaits):
-	case errors.Is(err, history.ErrFenced):
-		n.log.Error("deletions have stopped and writes are refused", "error", err)
-	default:
-		n.log.Error("deletions have stopped", "error", err)
+	case !errors.Is(now, history.ErrFenceWaits):
+		n.log.Error("deletions have stopped", "error", now)
 	}
 }
 

@@ -58,7 +58,7 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 	if n.api, err = n.newAPI(); err != nil {
 		return err
 	}
-	if stores := n.stores; stores.Past.Err() == nil && (stores.Fence == nil || stores.Fence.MayCommit() == nil) {
+	if n.stores.History.MayCommit() == nil {
 		n.returns.Replay(ctx)
 	}
 	return nil
@@ -146,7 +146,7 @@ func (n *Node) newChannels(ctx context.Context) (*paychan.Service, error) {
 		Chain:          onChain,
 		TTL:            t.ChannelTTL,
 		Space:          n.stores.Space,
-		NewID:          n.stores.Past.NewID,
+		NewID:          n.stores.History.NewID,
 		SessionTTL:     t.SessionTTL,
 		Receiver:       receiver,
 		Asset:          c.PaidOn.Asset,
@@ -208,7 +208,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.sessions = session.New(stores.Meta, session.Options{NewID: stores.Past.NewID, Grant: grant, TTL: c.tuning().SessionTTL, Space: stores.Space})
+	n.sessions = session.New(stores.Meta, session.Options{NewID: stores.History.NewID, Grant: grant, TTL: c.tuning().SessionTTL, Space: stores.Space})
 	if n.returns, err = metering.NewReturns(n.sessions, n.channels, filepath.Join(c.Location.Data, datadir.Returns), n.log); err != nil {
 		return nil, err
 	}
@@ -224,8 +224,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 			Keys:           n.keys,
 			Local:          exchange.Local{AllowedHosts: c.AllowedHosts, CORSOrigins: c.CORSOrigins, OpenToNetwork: c.OpenToNetwork},
 			Ready:          n.ready,
-			Fence:          stores.Fence,
-			Past:           stores.Past,
+			History:        stores.History,
 			Log:            n.log,
 			RequestLog:     n.requestLog,
 			LoggedRequests: c.LogRequests,

@@ -129,7 +129,7 @@ func (l *Look) lookAtObjects(ctx context.Context, dir *datadir.Dir, sql *sqlstor
 	}
 	l.Took += time.Since(began)
 	if how := l.SetBack(); how != "" {
-		now, err := sql.Past(ctx)
+		now, err := sql.History(ctx)
 		if err != nil {
 			return err
 		}

@@ -149,7 +149,7 @@ func TestCopyWithoutObjects(t *testing.T) {
 	testenv.OK(t, errors.Join(os.Remove(in(missing)), os.Truncate(in(cut), 999)))
 	for _, checked := range []bool{true, false} {
 		s, steps := open(t, data)
-		testenv.Is(t, s.Past.Err(), database.ErrSetBack, "a copy that lacks objects")
+		testenv.Is(t, s.History.Err(), database.ErrSetBack, "a copy that lacks objects")
 		for _, want := range []string{"2 of 3 objects are missing or cut", `"a/blob0"`, `"a/blob2"`, "run sluice recover"} {
 			if err := s.Ready(t.Context()); !strings.Contains(err.Error(), want) {
 				t.Errorf("%v lacks %q", err, want)
@@ -183,8 +183,8 @@ func TestDamagedCopy(t *testing.T) {
 	whole := testenv.Must(os.ReadFile(filepath.Join(original, datadir.Database)))(t)
 	testenv.OK(t, os.WriteFile(filepath.Join(data, datadir.Database), whole, 0o600))
 	s, _ := open(t, data)
-	if err := s.Past.Err(); !errors.Is(err, database.ErrSetBack) || !strings.Contains(err.Error(), "may lack changes") {
-		t.Errorf("a file that has replaced a damaged database: %v", err)
+	if err := s.History.Err(); !errors.Is(err, database.ErrSetBack) || !strings.Contains(err.Error(), "may lack changes") {
+		t.Errorf("what has replaced a damaged database: %v", err)
 	}
 }
 

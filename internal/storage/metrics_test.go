@@ -49,7 +49,7 @@ func TestLocalConditionsAndDisk(t *testing.T) {
 		names = append(names, c.Name)
 		testenv.Is(t, c.Check(t.Context()), nil, "%s", c.Name)
 	}
-	if want := []ConditionName{BytesWritable, SpaceLeft, MetadataWritable, NotSetBack}; !slices.Equal(names, want) {
+	if want := []ConditionName{BytesWritable, SpaceLeft, MetadataWritable, MayChange}; !slices.Equal(names, want) {
 		t.Errorf("the conditions are %v, want %v", names, want)
 	}
 	now, reserve, err := stores.Disk()

@@ -13,7 +13,7 @@ import (
 var ErrNotPermitted = errors.New("nothing may be changed")
 
 // OpenRepairer opens an existing instance's stores to change them as a node does: its commits and
-// deletions are permitted by the fence and the past. It locks the data folder if the instance has a
+// deletions are permitted by its history. It locks the data folder if the instance has a
 // part in it, and returns datadir.ErrInUse if a server runs there; nodes without a part in it may
 // run. It creates and migrates nothing.
 //
@@ -37,19 +37,14 @@ func OpenRepairer(ctx context.Context, l Location) (_ *Endpoint, err error) {
 	if _, err := history.Bind(ctx, e.Meta, e.Bytes); err != nil {
 		return nil, err
 	}
-	if err := e.openFence(ctx, l, Options{Node: "sluice check"}); err != nil {
+	if err := e.openHistory(ctx, l, Options{Node: "sluice check"}); err != nil {
 		return nil, permitted(err)
 	}
 	e.watch()
-	if e.Fence != nil {
-		if err := e.Fence.Await(ctx); err != nil {
-			return nil, permitted(err)
-		}
-	}
-	return e, permitted(e.Past.Err())
+	return e, permitted(e.History.Await(ctx))
 }
 
-// permitted marks an error that the fence or the past has returned.
+// permitted marks an error that the history has returned.
 func permitted(err error) error {
 	if err == nil {
 		return nil
@@ -57,14 +52,11 @@ func permitted(err error) error {
 	return fmt.Errorf("%w: %w", ErrNotPermitted, err)
 }
 
-// watch watches the fence and the past until Close.
+// watch watches the history until Close.
 func (s *Stores) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
-	if s.Fence != nil {
-		watching.Go(func() { s.Fence.Watch(ctx, func(error) {}) })
-	}
-	watching.Go(func() { s.Past.Watch(ctx, func(error) {}) })
+	watching.Go(func() { s.History.Watch(ctx, func(error, error) {}) })
 	s.AtClose(func() error {
 		cancel()
 		watching.Wait()

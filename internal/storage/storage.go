@@ -44,11 +44,8 @@ type Stores struct {
 	// MigratedFrom and MigratedTo are the schema before and after Open, if it has migrated the
 	// metadata, and otherwise 0.
 	MigratedFrom, MigratedTo int64
-	// Fence detects another database that uses the same bytes. It is nil if both
-	// parts are in the data folder, and not behind a link or a mount point there.
-	Fence *history.Fence
-	// Past notices that the instance was set back. It is nil unless Open has opened the stores.
-	Past *history.Past
+	// History permits changes. It is nil unless Open or OpenRepairer has opened the stores.
+	History *history.History
 	// Look is the check that Open has made before it used the database. OpenEndpoint checks the
 	// pages alone.
 	Look Look
@@ -83,12 +80,11 @@ const (
 	MetadataWritable ConditionName = "metadata" // the database accepts writes
 	BytesWritable    ConditionName = "bytes"    // the byte store accepts objects
 	SpaceLeft        ConditionName = "space"    // the disk has more than its reserve
-	BytesUnshared    ConditionName = "fence"    // no other database uses the same bytes
-	NotSetBack       ConditionName = "past"     // the stores have everything that they acknowledged
+	MayChange        ConditionName = "history"  // no other database uses the same bytes, and nothing was set back
 )
 
 // ConditionNames are the names of all conditions that stores can have.
-var ConditionNames = []ConditionName{MetadataWritable, BytesWritable, SpaceLeft, BytesUnshared, NotSetBack}
+var ConditionNames = []ConditionName{MetadataWritable, BytesWritable, SpaceLeft, MayChange}
 
 // Ready returns the reason why nothing can be written now, or nil.
 func (s *Stores) Ready(ctx context.Context) error {
@@ -110,7 +106,7 @@ func (s *Stores) require(name ConditionName, check func() error) {
 //
 // If the database's file is not the one that is recorded as whole, Open checks all of it and looks
 // for all objects, which takes as long as that takes. It returns ErrDamaged for damaged pages, and
-// Past reports that the instance was set back if objects are missing. Otherwise a quick check
+// History reports a setback if objects are missing. Otherwise a quick check
 // begins, for which Open waits up to 5 seconds; it goes on until Close.
 func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	opt = opt.withFunctions()
@@ -176,7 +172,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 			return nil, err
 		}
 	}
-	if err := s.openFence(ctx, l, opt); err != nil {
+	if err := s.openHistory(ctx, l, opt); err != nil {
 		return nil, fmt.Errorf("opening the instance: %w", err)
 	}
 	if inFolder && s.Look.Why == "" {
@@ -191,9 +187,9 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	return s, nil
 }
 
-// openFence opens the fence, if there is one, and the past, which permit commits.
-func (s *Stores) openFence(ctx context.Context, l Location, opt Options) error {
-	fenced := true
+// openHistory opens what permits commits.
+func (s *Stores) openHistory(ctx context.Context, l Location, opt Options) error {
+	shared := true
 	if !l.Remote() && !l.Shared() {
 		// The lock on the bytes excludes other processes on this machine. It excludes neither other
 		// machines' processes nor a copy of the database that runs when the original does not.
@@ -201,23 +197,14 @@ func (s *Stores) openFence(ctx context.Context, l Location, opt Options) error {
 		if err != nil {
 			return err
 		}
-		fenced = elsewhere
+		shared = elsewhere
 	}
-	var owned func() error
-	if fenced {
-		fence, err := history.OpenFence(ctx, s.Meta, s.Bytes)
-		if err != nil {
-			return err
-		}
-		s.Fence, owned = fence, fence.MayCommit
-		s.require(BytesUnshared, fence.Err)
-	}
-	p, err := history.OpenPast(ctx, s.Meta, s.Bytes, history.Options{Node: opt.Node, Permitted: owned, Done: opt.Done})
+	var err error
+	s.History, err = history.Open(ctx, s.Meta, s.Bytes, history.Options{Shared: shared, Node: opt.Node, Done: opt.Done})
 	if err != nil {
 		return err
 	}
-	s.Past = p
-	s.require(NotSetBack, p.Err)
+	s.require(MayChange, s.History.Err)
 	s.sql.Guard(s.commit)
 	if s.files != nil {
 		s.files.SyncLater()
@@ -233,16 +220,7 @@ func (s *Stores) commit() error {
 			return err
 		}
 	}
-	if s.Fence == nil {
-		return s.Past.Commit()
-	}
-	if err := s.Fence.MayCommit(); err != nil { // its error has more about a copied database
-		return err
-	}
-	if err := s.Past.Commit(); err != nil {
-		return err
-	}
-	return s.Fence.Commit()
+	return s.History.Commit()
 }
 
 // OpenMeta opens the metadata alone, which is possible while nodes run on it. If the schema is
@@ -534,23 +512,9 @@ func (s *Stores) BlobOptions() blob.Options {
 	if s.ballast != nil {
 		opt.Relieve, opt.Restore = s.ballast.Drop, s.ballast.Restore
 	}
-	if s.Fence != nil {
-		opt.BeforeSweep = s.Fence.Renew
-	}
-	opt.MayDelete = s.mayDelete
-	opt.KeptBefore, opt.NewID = s.Past.KeptBefore, s.Past.NewID
+	opt.MayDelete, opt.KeptBefore, opt.NewID = s.History.MayDelete, s.History.KeptBefore, s.History.NewID
 	if s.remote {
 		opt.ExtentSize = remoteExtentSize
 	}
 	return opt
-}
-
-// mayDelete returns why objects must not be deleted, or nil.
-func (s *Stores) mayDelete(ctx context.Context) error {
-	if s.Fence != nil {
-		if err := s.Fence.MayDelete(ctx); err != nil {
-			return err
-		}
-	}
-	return s.Past.Err()
 }

@@ -202,7 +202,7 @@ func (t *Tx) Lock(kind string, name ...string) error {
 // ids.
 func (t *Tx) Missing(kind, id string) error {
 	var generation int64
-	if _, err := t.Row(`SELECT generation FROM past`, nil, (*Integer)(&generation)); err != nil {
+	if _, err := t.Row(`SELECT generation FROM history`, nil, (*Integer)(&generation)); err != nil {
 		return err
 	}
 	if database.GenerationOf(id) < generation {

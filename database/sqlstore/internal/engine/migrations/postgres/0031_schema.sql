@@ -440,21 +440,24 @@ CREATE TABLE nodes (
 -- with a COMMIT that was not answered can be looked up. Ids begin with the time of their creation.
 CREATE TABLE transactions (id BYTEA NOT NULL PRIMARY KEY);
 
--- Transactions by which a database that was set back is recognized. The newest are retained.
-CREATE TABLE marks (
-    sequence BIGINT NOT NULL PRIMARY KEY,
-    nonce    BYTEA  NOT NULL,
-    outside  BIGINT NOT NULL -- flag: it is known to be recorded outside the database
+-- The chain of records by which it is recognized that another database uses the bytes, or that the
+-- database or the bytes were set back. Those with outside = 1 are known to be beside the bytes. The
+-- newest are retained.
+CREATE TABLE records (
+    number   BIGINT NOT NULL PRIMARY KEY,
+    owner    BYTEA NOT NULL,
+    nonce    BYTEA NOT NULL,
+    outside  BIGINT NOT NULL
 );
 
 -- One row.
-CREATE TABLE past (
+CREATE TABLE history (
     generation  BIGINT NOT NULL PRIMARY KEY,
     set_back    BYTEA,  -- how it was seen that the instance was set back, in lines
     kept_before BIGINT, -- objects that were made before it, and that nothing refers to, are kept until kept_until
     kept_until  BIGINT
 );
-INSERT INTO past (generation) VALUES (1);
+INSERT INTO history (generation) VALUES (1);
 
 -- Lists.
 

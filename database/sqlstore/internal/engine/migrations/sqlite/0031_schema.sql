@@ -464,18 +464,21 @@ CREATE TABLE nodes (
     expires  BIGINT NOT NULL
 ) WITHOUT ROWID;
 
--- Transactions by which a database that was set back is recognized. The newest are retained.
-CREATE TABLE marks (
-    sequence BIGINT NOT NULL PRIMARY KEY,
-    nonce    BLOB   NOT NULL,
-    outside  BIGINT NOT NULL -- flag: it is known to be recorded outside the database
+-- The chain of records by which it is recognized that another database uses the bytes, or that the
+-- database or the bytes were set back. Those with outside = 1 are known to be beside the bytes. The
+-- newest are retained.
+CREATE TABLE records (
+    number   BIGINT NOT NULL PRIMARY KEY,
+    owner    BLOB NOT NULL,
+    nonce    BLOB NOT NULL,
+    outside  BIGINT NOT NULL
 ) WITHOUT ROWID;
 
 -- One row.
-CREATE TABLE past (
+CREATE TABLE history (
     generation  BIGINT NOT NULL PRIMARY KEY,
     set_back    BLOB,   -- how it was seen that the instance was set back, in lines
     kept_before BIGINT, -- objects that were made before it, and that nothing refers to, are kept until kept_until
     kept_until  BIGINT
 ) WITHOUT ROWID;
-INSERT INTO past (generation) VALUES (1);
+INSERT INTO history (generation) VALUES (1);

@@ -37,18 +37,20 @@ func GenerationOf(id string) int64 {
 	return generation
 }
 
-// Mark identifies a committed transaction that exists for this purpose. A database that was set
-// back to before it lacks it.
-type Mark struct {
-	Sequence int64  // from 1; a later mark of the same database has a greater one
-	Nonce    string // MarkNonceLen characters of [a-z0-9]; different in databases that part
+// Record is a link of the chain that shows which database may change an instance, and whether one
+// of its parts was set back. It is a transaction of its own, so that a database that was set back
+// to before it lacks it, and an object beside the bytes.
+type Record struct {
+	Number int64  // from 1, without gaps in a generation
+	Owner  string // of OwnerLen characters of [a-z0-9]; the databases that share it have parted since
+	Nonce  string // as long; different in databases that have parted
 }
 
-// MarkNonceLen is the length of a mark's nonce.
-const MarkNonceLen = 16
+// OwnerLen is the length of a record's owner, and of its nonce.
+const OwnerLen = 16
 
-// MarksRetained is how many marks a database retains: the newest.
-const MarksRetained = 1000
+// RecordsRetained is how many records a database retains: the newest.
+const RecordsRetained = 1000
 
 // MaxSetbackLines is how many lines RecordSetback records.
 const MaxSetbackLines = 100
@@ -58,8 +60,8 @@ const MaxSetbackLines = 100
 // kept.
 type KeptObjects struct{ MadeBefore, Until time.Time }
 
-// PastState is a database's record of its past.
-type PastState struct {
+// HistoryState is what a database knows of its history.
+type HistoryState struct {
 	// Generation is 1 in a new database, and greater after each recovery.
 	Generation int64
 	// SetBack describes, in a line for each node that has seen it, how it was seen that the
@@ -68,27 +70,28 @@ type PastState struct {
 	SetBack string
 	// Kept are the objects that are kept though nothing refers to them.
 	Kept KeptObjects
-	// Newest is the newest mark, and Outside the newest one that is known to be recorded outside
-	// the database in this generation; zero if there is none.
-	Newest, Outside Mark
+	// Newest is the newest record, and Outside the newest one that is known to be beside the bytes
+	// in this generation; zero if there is none.
+	Newest, Outside Record
 }
 
-// Past stores the records that show that a database was set back.
-type Past interface {
-	// Past returns the state.
-	Past(ctx context.Context) (PastState, error)
+// History stores the chain of records.
+type History interface {
+	// History returns the state.
+	History(ctx context.Context) (HistoryState, error)
 
-	// AddMark adds a mark to a generation and returns it. It returns ErrNotFound if the database
-	// has another generation, or was found to be set back.
-	AddMark(ctx context.Context, generation int64) (Mark, error)
+	// AddRecord adds the record that follows another, which must be Newest and Outside, or zero if
+	// there is none. An empty owner is a new one. It returns ErrNotFound if the database has
+	// another generation or another newest record, or was found to be set back.
+	AddRecord(ctx context.Context, generation int64, after Record, owner string) (Record, error)
 
-	// MarkOutside records that a mark is recorded outside the database. If the database lacks the
-	// mark, or has another generation, it has no effect.
-	MarkOutside(ctx context.Context, generation int64, m Mark) error
+	// RecordOutside records that a record is beside the bytes. If the database lacks the record, or
+	// has another generation, it has no effect.
+	RecordOutside(ctx context.Context, generation int64, r Record) error
 
-	// LackedMarks returns those among the marks that the database lacks. One that is older than all
-	// retained ones does not count as lacked.
-	LackedMarks(ctx context.Context, marks []Mark) ([]Mark, error)
+	// LackedRecords returns those among the records that the database lacks. One that is older than
+	// all retained ones does not count as lacked.
+	LackedRecords(ctx context.Context, records []Record) ([]Record, error)
 
 	// RecordSetback records that the instance was found to be set back in a generation, and how, in
 	// one line. If this line is recorded, if MaxSetbackLines are, or if the database has another
@@ -96,9 +99,10 @@ type Past interface {
 	RecordSetback(ctx context.Context, generation int64, how string) error
 
 	// BeginGeneration replaces a generation by a later one, which begins without a setback, and in
-	// which objects are kept. It returns ErrNotFound if the database has another generation than
-	// old.
-	BeginGeneration(ctx context.Context, old, next int64, kept KeptObjects) error
+	// which objects are kept. No record is Outside then. If number is not 0, it adds the record
+	// with that number, which must be greater than all, and a new owner. It returns ErrNotFound if
+	// the database has another generation than old.
+	BeginGeneration(ctx context.Context, old, next, number int64, kept KeptObjects) error
 
 	// ReleaseObjects makes Kept zero.
 	ReleaseObjects(ctx context.Context) error

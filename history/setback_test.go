@@ -21,7 +21,7 @@ type folder struct {
 	path  string
 	bytes *memory.Store
 	db    *sqlstore.Store
-	past  *Past
+	node  *History
 }
 
 func newFolder(t *testing.T) *folder {
@@ -35,8 +35,8 @@ func newFolder(t *testing.T) *folder {
 func (f *folder) start() {
 	f.Helper()
 	f.db = testenv.Must(sqlstore.OpenSQLite(f.path, sqlstore.Options{}))(f)
-	f.past = testenv.Must(OpenPast(f.Context(), f.db, f.bytes, Options{}))(f)
-	f.db.Guard(f.past.Commit)
+	f.node = testenv.Must(Open(f.Context(), f.db, f.bytes, Options{}))(f)
+	f.db.Guard(f.node.Commit)
 }
 
 func (f *folder) stop() {
@@ -54,7 +54,7 @@ func (f *folder) rest() {
 	f.Helper()
 	ctx, cancel := context.WithCancel(f.Context())
 	cancel()
-	f.past.Watch(ctx, func(error) {})
+	f.node.Watch(ctx, func(error, error) {})
 }
 
 // copied stops the instance, copies its database, and starts it again.
@@ -77,7 +77,7 @@ func (f *folder) setBack(text []byte) {
 // refuses checks that nothing is committed.
 func (f *folder) refuses(what string) {
 	f.Helper()
-	testenv.Is(f, f.past.Err(), database.ErrSetBack, "%s", what)
+	testenv.Is(f, f.node.Err(), database.ErrSetBack, "%s", what)
 	testenv.Is(f, f.write("refused"), database.ErrSetBack, "a write, %s", what)
 }
 
@@ -96,21 +96,21 @@ func TestSetbackOfTheDatabase(t *testing.T) {
 		f.rest()
 	}
 	last := f.copied()
-	testenv.Check(t, f.past.Err())
+	testenv.Check(t, f.node.Err())
 	f.setBack(older)
 	f.refuses("after it was set back")
 	f.stop()
 	f.start()
 	f.refuses("after another start")
-	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 2, database.KeptObjects{}))
-	f.past.turn(t.Context())
-	testenv.Check(t, f.past.Err())
+	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 2, 9, database.KeptObjects{}))
+	_ = f.node.check(t.Context())
+	testenv.Check(t, f.node.Err())
 	for _, id := range []string{"two", "three", "four"} {
 		testenv.Check(t, f.write(id))
 		f.rest()
 		f.stop()
 		f.start()
-		testenv.Check(t, f.past.Err())
+		testenv.Check(t, f.node.Err())
 	}
 	f.setBack(last)
 	f.refuses("after it was set back to an earlier generation")
@@ -135,9 +135,7 @@ func TestSetbackOfTheBytes(t *testing.T) {
 
 func (f *folder) records() (names []bytestore.Name) {
 	f.Helper()
-	for _, r := range testenv.Must(listRecords(f.Context(), f.bytes))(f) {
-		names = append(names, r.object())
-	}
+	testenv.Check(f, list(f.Context(), f.bytes, prefix, func(o bytestore.Object, _ int64, _ string) { names = append(names, o.Name) }))
 	return names
 }
 
@@ -146,15 +144,15 @@ func (f *folder) records() (names []bytestore.Name) {
 // Invariant 99.
 func TestSetbackIsKnownToAllNodes(t *testing.T) {
 	f := newFolder(t)
-	other := testenv.Must(OpenPast(t.Context(), f.db, f.bytes, Options{}))(t)
+	other := testenv.Must(Open(t.Context(), f.db, f.bytes, Options{}))(t)
 	testenv.Check(t, f.db.RecordSetback(t.Context(), 1, "seen by a third one"))
-	for _, p := range []*Past{f.past, other} {
-		p.turn(t.Context())
+	for _, p := range []*History{f.node, other} {
+		_ = p.check(t.Context())
 		testenv.Is(t, p.Err(), database.ErrSetBack, "after it was recorded")
 	}
-	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 4, database.KeptObjects{}))
-	for _, p := range []*Past{f.past, other} {
-		p.turn(t.Context())
+	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 4, 9, database.KeptObjects{}))
+	for _, p := range []*History{f.node, other} {
+		_ = p.check(t.Context())
 		testenv.Is(t, p.Err(), nil, "in the next generation")
 		testenv.Equal(t, p.Generation(), 4, "the generation")
 	}
@@ -164,17 +162,17 @@ func TestSetbackIsKnownToAllNodes(t *testing.T) {
 // Invariant 98.
 func TestSetbackWhileANodeRuns(t *testing.T) {
 	f := newFolder(t)
-	idle := testenv.Must(OpenPast(t.Context(), f.db, f.bytes, Options{}))(t)
+	idle := testenv.Must(Open(t.Context(), f.db, f.bytes, Options{}))(t)
 	older := f.copied()
 	testenv.Check(t, f.write("one"))
 	f.rest()
 	idle.db = f.db
-	idle.turn(t.Context())
+	_ = idle.check(t.Context())
 	testenv.Check(t, idle.Err())
 	f.stop()
 	testenv.Check(t, os.WriteFile(f.path, older, 0o600))
 	idle.db = testenv.Must(sqlstore.OpenSQLite(f.path, sqlstore.Options{}))(t)
-	idle.turn(t.Context())
+	_ = idle.check(t.Context())
 	testenv.Is(t, idle.Err(), database.ErrSetBack, "without the mark")
 	f.db = idle.db.(*sqlstore.Store)
 }
@@ -185,14 +183,16 @@ func TestSetbackWhileANodeRuns(t *testing.T) {
 func TestNodesReportWhatMayBeDoneTwice(t *testing.T) {
 	f := newFolder(t)
 	var done Done
-	node := testenv.Must(OpenPast(t.Context(), f.db, f.bytes, Options{Node: "one", Done: func() Done { return done }}))(t)
+	node := testenv.Must(Open(t.Context(), f.db, f.bytes, Options{Node: "one", Done: func() Done { return done }}))(t)
 	leave := func() {
 		done.Chunksets += 10
 		done.Payments += 2
-		testenv.Check(t, node.leave(t.Context()))
+		testenv.Check(t, node.Commit())
+		node.ending = true
+		testenv.Check(t, node.check(t.Context()))
 	}
 	leave()
-	node.turn(t.Context())
+	_ = node.check(t.Context())
 	older := f.copied()
 	node.db = f.db
 	leave()
@@ -202,63 +202,39 @@ func TestNodesReportWhatMayBeDoneTwice(t *testing.T) {
 	testenv.Check(t, os.WriteFile(f.path, older, 0o600))
 	f.db = testenv.Must(sqlstore.OpenSQLite(f.path, sqlstore.Options{}))(t)
 	node.db = f.db
-	node.turn(t.Context())
-	node.turn(t.Context())
-	want := "one: the database lacks mark 3, which it had; it had acknowledged since then at most 20 chunksets used and 5 payments"
-	testenv.Equal(t, testenv.Must(f.db.Past(t.Context()))(t).SetBack, want, "the report")
+	_ = node.check(t.Context())
+	_ = node.check(t.Context())
+	want := "one: the database lacks record 3, which it had; it had acknowledged since then at most 20 chunksets used and 5 payments"
+	testenv.Equal(t, testenv.Must(f.db.History(t.Context()))(t).SetBack, want, "the report")
 }
 
-// TestMarksAreRecordedWhileANodeCommits: a node at work records a mark each period, one that does
-// nothing records none, and old records are removed.
-// Invariant 98.
-func TestMarksAreRecordedWhileANodeCommits(t *testing.T) {
+// TestRecordsFollowCommits: a node at work adds a record each period, one that does nothing adds
+// none, and old records are removed.
+// Invariants 96, 98.
+func TestRecordsFollowCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bytes, db := memory.New(), &marksInMemory{}
-		p := testenv.Must(OpenPast(t.Context(), db, bytes, Options{}))(t)
+		bytes, db := memory.New(), &recordsInMemory{}
+		h := testenv.Must(Open(t.Context(), db, bytes, Options{}))(t)
 		ctx, stop := context.WithCancel(t.Context())
-		go p.Watch(ctx, func(err error) { t.Errorf("Watch found %v", err) })
+		go h.Watch(ctx, func(_, err error) { t.Errorf("Watch found %v", err) })
 		for range 10 * recordsKept {
-			testenv.Check(t, p.Commit())
-			time.Sleep(Every + lookEvery)
+			testenv.Check(t, h.Commit())
+			time.Sleep(Every + checkEvery)
 		}
 		n := len(db.list)
 		if n != 10*recordsKept {
-			t.Errorf("%d marks after %d periods", n, 10*recordsKept)
+			t.Errorf("%d records after %d periods", n, 10*recordsKept)
 		}
-		if kept := len(testenv.Must(listRecords(ctx, bytes))(t)); kept > recordsKept+2 {
+		kept := 0
+		testenv.Check(t, list(ctx, bytes, prefix, func(bytestore.Object, int64, string) { kept++ }))
+		if kept < recordsKept || kept > 2*recordsKept {
 			t.Errorf("%d records are kept", kept)
 		}
 		time.Sleep(10 * Every)
-		testenv.Equal(t, len(db.list), n, "marks without commits")
-		testenv.Check(t, p.Commit())
+		testenv.Equal(t, len(db.list), n, "records without commits")
+		testenv.Check(t, h.Commit())
 		stop()
 		synctest.Wait()
-		testenv.Equal(t, len(db.list), n+1, "marks after the end")
+		testenv.Equal(t, len(db.list), n+1, "records after the end")
 	})
-}
-
-// TestRecordsBelongToTheOwnerOfTheBytes: a database that does not own the bytes records no mark.
-// Invariant 98.
-func TestRecordsBelongToTheOwnerOfTheBytes(t *testing.T) {
-	f := newFolder(t)
-	f.past.opt.Permitted = func() error { return context.Canceled }
-	testenv.Check(t, f.write("one"))
-	f.rest()
-	testenv.Equal(t, len(f.records()), 0, "records")
-}
-
-func TestRecordNames(t *testing.T) {
-	r := record{17, database.Mark{Sequence: 1 << 40, Nonce: "abcdefghij234567"}}
-	if !r.object().Valid() {
-		t.Errorf("%s is not a valid name", r.object())
-	}
-	got, ok := parseRecord(r.object())
-	if !ok || got != r {
-		t.Errorf("%s is %v, %t", r.object(), got, ok)
-	}
-	for _, name := range []bytestore.Name{"sluice-mark-", "sluice-mark-1-2-abc", "sluice-epoch-0000000000000001-owner", "sluice-mark-00000011-0000010000000000"} {
-		if r, ok := parseRecord(name); ok {
-			t.Errorf("%s is %v", name, r)
-		}
-	}
 }

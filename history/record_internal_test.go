@@ -1,11 +1,14 @@
 package history
 
 import (
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
 
 	"sluice/bytestore"
+	"sluice/database"
+	"sluice/internal/testenv"
 )
 
 // TestElapsedByEitherClock checks that elapsed counts by either clock if the other one stood still:
@@ -34,25 +37,23 @@ func TestElapsedByEitherClock(t *testing.T) {
 	}
 }
 
-// TestMalformedEpochs checks that text and names that belong to no epoch are refused.
-func TestMalformedEpochs(t *testing.T) {
-	e := newEpoch(7)
-	if got, err := parseEpoch(e.String()); err != nil || got != e {
-		t.Errorf("%q was parsed as %+v, %v", e, got, err)
+// TestRecordNames checks that a record's object is parsed as it was made, and that texts and names
+// that belong to no record are refused.
+func TestRecordNames(t *testing.T) {
+	r := record{17, database.Record{Number: 1 << 40, Owner: "abcdefghij234567", Nonce: "234567abcdefghij"}}
+	testenv.Equal(t, parseRecord(r.Number, r.String()), r, "a record that was parsed")
+	text := r.String()
+	for _, text := range []string{"", "x" + text[1:], text[1:], text + "x", strings.Repeat("0", 16) + text[16:], strings.ReplaceAll(text, " ", "-")} {
+		testenv.Equal(t, parseRecord(1, text), record{Record: database.Record{Number: 1}}, "%q", text)
 	}
-	for _, text := range []string{"", "x " + e.nonce, "0 " + e.nonce, "7", "7 ", "7 " + e.nonce[1:], "7 " + e.nonce + "x"} {
-		if got, err := parseEpoch(text); err == nil {
-			t.Errorf("%q was parsed as %+v", text, got)
+	for name, want := range map[bytestore.Name]string{recordName(7): "", claimName(7): "-claim", candidateName(7, r.Owner): "-claim-" + r.Owner} {
+		if n, rest, ok := parseName(name); !ok || n != 7 || rest != want || !name.Valid() {
+			t.Errorf("%s is %d, %q, %t", name, n, rest, ok)
 		}
 	}
-	for _, name := range []bytestore.Name{epochName(7), claimName(7)} {
-		if n, ok := epochOfName(name); !ok || n != 7 {
-			t.Errorf("%s: %d, %t", name, n, ok)
-		}
-	}
-	for _, name := range []bytestore.Name{"", epochPrefix, epochPrefix + "x-owner", "7-owner"} {
-		if n, ok := epochOfName(name); ok {
-			t.Errorf("%s is of epoch %d", name, n)
+	for _, name := range []bytestore.Name{"", prefix, prefix + "7", "sluice-instance", prefix + "000000000000000x", prefix + "0000000000000000"} {
+		if n, rest, ok := parseName(name); ok {
+			t.Errorf("%s is %d, %q", name, n, rest)
 		}
 	}
 }
