@@ -121,7 +121,7 @@ func TestGetLast(t *testing.T) {
 			const text = "the end of a text that is longer than an inline body"
 			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader(text), client.PutOptions{})))
 			testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "empty", strings.NewReader(""), client.PutOptions{})))
-			for n, want := range map[int64]string{1: "e", 9: "is inline", int64(len(text)): text, 1000: text} {
+			for n, want := range map[int64]string{1: "y", 9: "line body", int64(len(text)): text, 1000: text} {
 				r, err := c.GetLast(t.Context(), "team", "a", n, o)
 				if got, err := all(r, err); err != nil || string(got) != want || r.Size() != int64(len(want)) {
 					t.Errorf("the last %d bytes: %q, %v", n, got, err)
