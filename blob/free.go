@@ -31,7 +31,7 @@ func (s *Service) freeNow(ctx context.Context, content metastore.ContentID) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
 	defer cancel()
-	var failed task.Failures // ignored: what failed is still garbage and is retried
+	var failed task.Failures // ignored: a failed content is still garbage and is retried
 	for more := true; more && ctx.Err() == nil; {
 		var err error
 		if more, err = s.freePage(ctx, ids, pageContents, &failed); err != nil {

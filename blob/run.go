@@ -45,7 +45,7 @@ const (
 // five minutes and then every Options.SweepEvery, and checks what is stored (see
 // integrity.Checker), until ctx ends. These tasks do not wait for each other. While requests are in
 // progress they work in small steps with pauses between them. Each run is passed to report unless
-// ctx has ended or the Fence waits; what failed is retried at the next interval. While
+// ctx has ended or the Fence waits; a failed step is retried at the next interval. While
 // database.Clock has a DeletionErr nothing is deleted because of its age; garbage that needs no
 // grace period is still freed.
 func (s *Service) Run(ctx context.Context, report task.Report) {

@@ -25,7 +25,7 @@ type CopyOptions struct {
 	Target  TargetConditions // if the copy's own effect may have made one false: ErrOutcomeUnknown
 	Expires time.Time        // when the copy expires; zero: never
 
-	// Replace gives the copy the fields below instead of the source's.
+	// Replace sets the copy's fields from those below instead of the source's.
 	Replace            bool
 	ContentType        string // "" means application/octet-stream
 	CacheControl       string

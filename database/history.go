@@ -60,7 +60,7 @@ const MaxSetbackLines = 100
 // kept.
 type KeptObjects struct{ MadeBefore, Until time.Time }
 
-// HistoryState is what a database knows of its history.
+// HistoryState is the history as a database knows it.
 type HistoryState struct {
 	// Generation is 1 in a new database, and greater after each recovery.
 	Generation int64

@@ -72,7 +72,7 @@ const (
 	returnsTimeout = 5 * time.Second
 )
 
-// Returns gives payers back the chunksets that reads were charged for but not served. It retries
+// Returns refunds to payers the chunksets that reads were charged for but not served. It retries
 // each return for up to half of database.IdempotencyRetention, across restarts: Close writes the
 // pending returns to a file (a JSON list), and the next process continues. It is safe for
 // concurrent use.

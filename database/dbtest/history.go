@@ -112,7 +112,7 @@ func historySetback(p *Probe) {
 	p.Equal(Value(p.Store.History(p.Ctx)), database.HistoryState{Generation: 4, Newest: now.Newest, Kept: kept}, "the history after a generation without a record")
 }
 
-// historyLost checks what is said of ids that are not in the database.
+// historyLost checks the errors for ids that are not in the database.
 func historyLost(p *Probe) {
 	lost := map[string]func(id string) error{
 		"session": func(id string) error { return Error(p.Store.Session(p.Ctx, id)) },
