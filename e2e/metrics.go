@@ -3,6 +3,9 @@ package e2e
 import (
 	"net/http"
 	"regexp"
+	"strconv"
+
+	"sluice/internal/testenv"
 )
 
 // MetricsOf returns the server's metrics in Prometheus' text format.
@@ -13,6 +16,16 @@ func (s *Server) MetricsOf() string {
 		s.T.Fatalf("metrics: %v, %v", r, err)
 	}
 	return string(r.Body)
+}
+
+// Counter returns the value of a counter, which is named with its labels.
+func (s *Server) Counter(name string) int {
+	s.T.Helper()
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` ([0-9]+)$`).FindStringSubmatch(s.MetricsOf())
+	if found == nil {
+		s.T.Fatalf("there is no counter %s", name)
+	}
+	return testenv.Must(strconv.Atoi(found[1]))(s.T)
 }
 
 // AdminLine matches the log line that contains the admin address.

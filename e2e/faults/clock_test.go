@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -110,7 +108,7 @@ func due(t *testing.T, nodes []*e2e.Server) {
 	t.Helper()
 	ran := func() (runs int) {
 		for _, node := range nodes {
-			runs += counted(node, `sluice_task_runs_total{task="restore_reserve"}`)
+			runs += node.Counter(`sluice_task_runs_total{task="restore_reserve"}`)
 		}
 		return runs
 	}
@@ -120,15 +118,5 @@ func due(t *testing.T, nodes []*e2e.Server) {
 
 // handled returns how much a node's task has handled.
 func handled(node *e2e.Server, task string) int {
-	return counted(node, fmt.Sprintf(`sluice_task_handled_total{task=%q}`, task))
-}
-
-// counted returns a node's counter.
-func counted(node *e2e.Server, counter string) int {
-	node.T.Helper()
-	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(counter) + ` ([0-9]+)$`).FindStringSubmatch(node.MetricsOf())
-	if found == nil {
-		node.T.Fatalf("there is no counter %s", counter)
-	}
-	return testenv.Must(strconv.Atoi(found[1]))(node.T)
+	return node.Counter(fmt.Sprintf(`sluice_task_handled_total{task=%q}`, task))
 }
