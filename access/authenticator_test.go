@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // newKeys returns an Authenticator over a store's handle, the line to that handle, and another

@@ -9,7 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // BenchmarkAuthenticate measures a cached key.

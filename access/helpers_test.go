@@ -14,8 +14,8 @@ import (
 	"sluice/access/keys"
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

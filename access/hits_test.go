@@ -9,8 +9,8 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestHits hits each kind of limit, and checks that it is counted, and no other.

@@ -16,7 +16,7 @@ import (
 	"sluice/access/keys"
 	"sluice/database"
 	"sluice/database/sqlstore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestParseScopes(t *testing.T) {

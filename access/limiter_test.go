@@ -11,7 +11,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestAddressesThatShareAnAllowance(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // paced returns an Allowance with this rate of bytes per second out, and twice as many in.

@@ -17,9 +17,9 @@ import (
 	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // shelf is a real service in which a group stores blobs, with the group's Allowance on one node.

@@ -10,7 +10,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/sealed"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // boxOf returns a box with master keys, each with one byte 32 times.

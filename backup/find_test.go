@@ -11,8 +11,8 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 func inlineID(i int) metastore.ExtentID {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestChangedManifests flips a bit in each byte of a manifest: it is not read, even if it is still

@@ -14,7 +14,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // bodiesOfTest are an instance's inline bodies by their keys.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestAliasesAreFollowed: an alias takes effect while Run runs, without a query for each lookup.

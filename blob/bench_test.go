@@ -17,7 +17,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // newDurable returns a Service over a server's stores, on the file system.

@@ -11,8 +11,8 @@ import (
 
 	"sluice/checksum"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestFreshBlocks checks that a block need not be checked from the second of its check until the

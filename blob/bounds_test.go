@@ -12,8 +12,8 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestFullPartOfUnknownSize checks that a part of unknown size may be as long as a part can be, and

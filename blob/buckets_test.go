@@ -10,8 +10,8 @@ import (
 
 	"sluice/blob"
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // store stores an empty blob under a key of S3's interface.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestCheckLogCountsItsMemory compares the size that the log of checks counts with the memory that

@@ -10,8 +10,8 @@ import (
 
 	"sluice/blob"
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 func named(name string) metastore.BlobName { return metastore.BlobName{Account: "a", Name: name} }

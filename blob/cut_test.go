@@ -10,8 +10,8 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // pausing is a writer that blocks after n bytes until the test releases it.

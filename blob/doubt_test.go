@@ -10,8 +10,8 @@ import (
 
 	"sluice/blob"
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // unanswered is a metadata store that commits but loses the responses.

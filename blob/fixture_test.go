@@ -18,8 +18,8 @@ import (
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore"
 	"sluice/internal/task"
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // fixture is a Service over a real metadata store and a byte store in memory, with a clock that the

@@ -19,8 +19,8 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/internal/task"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // watchedStore calls a function before each object is deleted.

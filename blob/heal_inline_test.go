@@ -15,8 +15,8 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // inlineFixture is a fixture with a blob of one inline extent, which is damaged in the database and

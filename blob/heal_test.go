@@ -17,8 +17,8 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // damagedFixture is a fixture with a blob that has two extents: the first is damaged in the

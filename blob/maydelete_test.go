@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestNothingIsDeletedWithoutPermission checks that no object is deleted while MayDelete fails,

@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestParseAccount(t *testing.T) {

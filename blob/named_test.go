@@ -9,7 +9,7 @@ import (
 
 	"sluice/blob"
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestUploadsByKey walks through pages of random lists of uploads, of blobs and of folder markers,

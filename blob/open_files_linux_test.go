@@ -11,7 +11,7 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // kernel sends files without reading them, as httpconn does.

@@ -8,8 +8,8 @@ import (
 
 	"sluice/blob"
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // overtakenStore calls a function once, between the lookups of an upload and its parts.

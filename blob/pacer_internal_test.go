@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPauses checks how long a task pauses after a step, and how large the next one is.

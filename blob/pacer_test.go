@@ -12,8 +12,8 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database/sqlstore"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // stepStore is a metadata store in which each step takes a millisecond. It records the steps'

@@ -25,8 +25,8 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // heldPiece is the most that a read may buffer for a client in addition to Options.ReadBuffers.

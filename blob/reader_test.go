@@ -18,8 +18,8 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // countingStore counts the reads of each MiB of its objects, and the bytes.

@@ -19,8 +19,8 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/history"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // objectsOf returns the names of a blob's objects, in the order of its bytes.

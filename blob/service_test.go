@@ -19,8 +19,8 @@ import (
 	"sluice/checksum"
 	"sluice/database"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 func TestPutThenReadAnyRange(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestSmallObjectsCountTheirMemory compares the size that the cache of small objects counts with

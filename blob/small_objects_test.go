@@ -15,7 +15,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/integrity"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // oftenRead is so often that it is all but certain that a small object is kept: it is not with a

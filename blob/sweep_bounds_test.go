@@ -8,7 +8,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 var errResponse = errors.New("no response")

@@ -13,8 +13,8 @@ import (
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/history"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // orphan puts an object that nothing refers to.

@@ -12,7 +12,7 @@ import (
 
 	"sluice/blob"
 	"sluice/history"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestConcurrentSweepers runs two services over the same stores. Each purges, frees and sweeps

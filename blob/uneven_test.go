@@ -17,8 +17,8 @@ import (
 	"sluice/checksum"
 	"sluice/database"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 func (f *fixture) beginUneven(t testing.TB, name string) metastore.Upload {

@@ -14,8 +14,8 @@ import (
 	"sluice/bytestore"
 	"sluice/checksum"
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 func (f *fixture) begin(t testing.TB, name string, partSize int64) metastore.Upload {

@@ -11,8 +11,8 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/sqlstore"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // midway calls a function after a body's first half was read.

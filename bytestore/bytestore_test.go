@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestNewName(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestSource(t *testing.T) {

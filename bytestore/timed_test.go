@@ -11,7 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // slowStore takes a second for each call, and caches.

@@ -17,8 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // node answers with fn, and with chain 4's headers at chainTime.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // channelText is a channel in a node's answer, with more members.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 // recordedTime is when the recorded submissions were made. They expire a minute later.

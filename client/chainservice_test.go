@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // copied is a blob of one service that is stored at another.

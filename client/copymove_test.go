@@ -14,7 +14,7 @@ import (
 
 	"sluice/access"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

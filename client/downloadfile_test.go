@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // target is a file to receive, in a folder of its own.

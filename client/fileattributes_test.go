@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestContentTypesOfTheTable checks that the type of a name is the same on every machine.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"sluice/client"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
+	"sluice/test/testenv"
 )
 
 // groupOf is a group with received files in two folders.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestFilesWithoutTheirSize stores files that have more or fewer bytes than stat's 0 and 4096.

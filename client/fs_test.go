@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestFS checks the file systems for an account and for a prefix.

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // runInBubble runs a subtest in a bubble of synctest.

@@ -22,7 +22,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // hostile is a server that answers each request with the next of its replies, byte for byte, and

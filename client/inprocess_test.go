@@ -8,7 +8,7 @@ import (
 
 	"sluice/access"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // inProcess is a service behind an HTTP server, for transfers: other than a service as a transport,

@@ -16,7 +16,7 @@ import (
 
 	"sluice/access"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // pipeListener accepts connections in memory, which a bubble of synctest can wait for.

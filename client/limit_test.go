@@ -16,7 +16,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // counting returns a limit that counts bytes, and permits all of them.

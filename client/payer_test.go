@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // payerOptions returns options with which a payer of account 1 buys 10 chunksets at a time.

@@ -19,8 +19,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/client"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // liar is a service that responds whatever it likes. It keeps every micropayment.

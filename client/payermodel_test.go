@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/client"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

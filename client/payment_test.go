@@ -18,7 +18,7 @@ import (
 
 	"sluice/access"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

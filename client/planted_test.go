@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // anotherUser is a user's id that runs nothing.

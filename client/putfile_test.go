@@ -16,7 +16,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // statusWriter records the status of a response.

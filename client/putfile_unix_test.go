@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPutFileOfAPipe: a named pipe without a writer, or without bytes, holds nobody after the

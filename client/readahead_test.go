@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestReaderRequests checks which requests a read makes of responses that are cut or wrong.

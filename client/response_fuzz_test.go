@@ -13,7 +13,7 @@ import (
 
 	"sluice/blob"
 	"sluice/checksum"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestRetryFor checks for how long requests are repeated while the service is away, and that this

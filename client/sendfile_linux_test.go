@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // connected returns both ends of a TCP connection.

@@ -24,11 +24,11 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/exchange"
 	"sluice/httpapi"
-	"sluice/internal/testenv"
 	"sluice/metering"
 	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/session"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

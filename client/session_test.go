@@ -8,8 +8,8 @@ import (
 
 	"sluice/access"
 	"sluice/client"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // firstAttempts returns a fault for the first attempts of each request that changes something.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire/link"
 )
 

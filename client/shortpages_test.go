@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestShortPages lists from a server that sends pages of one entry, whatever the limit: only a page

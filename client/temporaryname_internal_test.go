@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestTemporaryNamesFit checks the names beside a file that has a name as long as eCryptfs permits

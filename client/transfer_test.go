@@ -21,7 +21,7 @@ import (
 	"sluice/access"
 	"sluice/checksum"
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // randomBytes returns n bytes that depend on n alone.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

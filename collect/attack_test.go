@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fullnode"
 	"sluice/ledger"
+	"sluice/test/fullnode"
 )
 
 // TestAttacksBesideHonestPayers ends collectors at random steps, while payers deposit the collected

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // memoryNode is a fullnode with the contract, in memory, for tests in a bubble: it executes

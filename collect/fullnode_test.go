@@ -8,9 +8,9 @@ import (
 
 	"sluice/chain"
 	"sluice/database/sqlstore"
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 // patience limits every wait. It is far above any expected duration.

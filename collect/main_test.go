@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 // TestMain lets eight tests run at once: they wait for the chain most of the time.

@@ -17,11 +17,11 @@ import (
 
 	"sluice/chain"
 	"sluice/database/sqlstore"
-	"sluice/internal/fullnode"
 	"sluice/internal/task"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 const asset = "0x1b18363a9f1fe5e6ebf247daba5cc1c18052bb232efdc4c50f556053922d98e1"

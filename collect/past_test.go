@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 // onChain returns a channel as it is on the chain.

@@ -10,7 +10,7 @@ import (
 	"sluice/access"
 	"sluice/conformance"
 	"sluice/httpapi"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestServersConform runs all cases on servers of each kind. Together they skip none.

@@ -15,7 +15,7 @@ import (
 
 	"sluice/access"
 	"sluice/conformance"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestInterruptedRun ends the context within a run: the cases' blobs and uploads are removed, and

@@ -18,10 +18,10 @@ import (
 	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/internal/task"
-	"sluice/internal/testenv"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // testSources is the console's place in these tests.

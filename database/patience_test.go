@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPatience checks that only the time within calls counts, and once for concurrent calls.

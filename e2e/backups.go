@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Running is a command that runs, or has ended.

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // ServePage serves a page with the script on localhost, at port 3000 if that is free, and returns

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Watch plants secrets in requests and records all that the server outputs.

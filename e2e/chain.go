@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 // TestChain is a chain on which a server collects payments: a fullnode, and the receiver's account.

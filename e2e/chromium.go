@@ -6,7 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // shared is the Chromium of all tests in a folder. A start takes more than a second.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Transferred is one line that the client's script prints: the outcome of one case.

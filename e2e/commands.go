@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 
 	_ "modernc.org/sqlite" // the driver that Execute opens
 )

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // How many writers the tests that kill servers have, with their names.

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"syscall"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // CutPrice is the chunksets that a read costs in CutReads.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // DamagedBlobs returns the targets of all blobs that sluice check --recorded lists, sorted. The

@@ -19,8 +19,8 @@ import (
 	"testing"
 
 	goclient "sluice/client"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // CountingProxy is a reverse proxy that counts requests and bytes, and can damage them.

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Request returns a request. The client sends its target byte for byte. target is relative to the

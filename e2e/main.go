@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Sluice is the binary under test, which Main builds.

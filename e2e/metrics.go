@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // MetricsOf returns the server's metrics in Prometheus' text format.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // nginxAround is the configuration that nginx needs in addition to the documented one, to run

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Cluster is several nodes over one PostgreSQL and one object store.

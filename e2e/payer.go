@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // Payer signs micropayments for one account.

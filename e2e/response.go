@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Client sends requests unmodified: it follows no redirects and requests no compression.

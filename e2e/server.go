@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Patience limits every wait for the process. It is far above any expected duration: only a hang

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Certificates are folders with one certificate each for localhost and the names in deploy/, and a

@@ -3,7 +3,7 @@ package exchange
 import (
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Invariant 50.

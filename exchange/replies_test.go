@@ -10,7 +10,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestReplyMemoryIsBounded fills the memory for replies: a caller gets its share and not more,

@@ -18,7 +18,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/history"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // fenceLimit is how long deletions may be delayed by a restart.

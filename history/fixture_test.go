@@ -15,7 +15,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 var errResponse = errors.New("no response")

@@ -15,8 +15,8 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/history"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 var errKilled = errors.New("killed here")

@@ -8,7 +8,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestElapsedByEitherClock checks that elapsed counts by either clock if the other one stood still:

@@ -12,7 +12,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/sqlstore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // folder is an instance with a database file that can be set back.

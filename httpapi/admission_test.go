@@ -22,9 +22,9 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/exchange"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

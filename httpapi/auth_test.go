@@ -15,8 +15,8 @@ import (
 	"sluice/blob"
 	"sluice/database/whole"
 	"sluice/httpapi/internal/router"
-	"sluice/internal/testenv"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // ours is the account to which everything in these tests belongs.

@@ -8,7 +8,7 @@ import (
 	"sluice/access"
 	"sluice/console"
 	"sluice/exchange"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -13,8 +13,8 @@ import (
 	"sluice/checksum"
 	"sluice/database"
 	"sluice/database/whole"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDeletedContentCutsItsResponse checks that a client that does not read its response retains a

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testclock"
+	"sluice/test/testclock"
 )
 
 // TestDatesOfVersions checks the dates that a client receives while a blob is stored, replaced and

@@ -15,8 +15,8 @@ import (
 	"sluice/database"
 	"sluice/exchange"
 	"sluice/integrity"
-	"sluice/internal/testenv"
 	"sluice/metering"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

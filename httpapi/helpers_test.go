@@ -30,11 +30,11 @@ import (
 	"sluice/exchange"
 	"sluice/internal/connlimit"
 	"sluice/internal/httpconn"
-	"sluice/internal/testenv"
 	"sluice/metastore"
 	"sluice/metering"
 	"sluice/paychan"
 	"sluice/session"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

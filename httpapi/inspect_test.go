@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/database/whole"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // refusals are requests that are refused while their body is still being sent, in every framing.

@@ -12,7 +12,7 @@ import (
 	"sluice/blob"
 	"sluice/database"
 	"sluice/database/whole"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 	"sluice/wire/link"
 )

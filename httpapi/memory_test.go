@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"sluice/database/sqlstore"
-	"sluice/internal/testenv"
 	"sluice/internal/tracing"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // longLine is the length of queries that must not remain in memory.

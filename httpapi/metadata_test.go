@@ -11,8 +11,8 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/testclock"
 	"sluice/metastore"
+	"sluice/test/testclock"
 	"sluice/wire"
 )
 

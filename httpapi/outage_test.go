@@ -13,7 +13,7 @@ import (
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/integrity"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -14,9 +14,9 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/exchange"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // longBlobs stores n blobs with the longest names and much metadata, and returns how long the texts

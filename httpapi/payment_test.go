@@ -11,8 +11,8 @@ import (
 	"sluice/access"
 	"sluice/database"
 	"sluice/internal/connlimit"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

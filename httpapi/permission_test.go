@@ -11,7 +11,7 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/history"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

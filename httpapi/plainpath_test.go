@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice/internal/httpconn"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // dividing is a connection through which net/http seems to write status lines in two pieces, as a

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"sluice/internal/connlimit"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

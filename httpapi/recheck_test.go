@@ -11,7 +11,7 @@ import (
 
 	"sluice/access"
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

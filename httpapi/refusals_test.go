@@ -16,7 +16,7 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/internal/metrics"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 var omittedLines = regexp.MustCompile(`msg="requests not logged" source=(\S+) omitted=(\d+) `)

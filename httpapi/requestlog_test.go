@@ -15,8 +15,8 @@ import (
 	"sluice/database/whole"
 	"sluice/exchange"
 	"sluice/internal/logbuffer"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 // TestLoggedRequests checks which requests are logged, and that no probe is without the level

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/exchange/transfer"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

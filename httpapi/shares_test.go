@@ -14,7 +14,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // crowd is a hosted service in a bubble, behind a trusted proxy, with the limits of addresses that

@@ -11,8 +11,8 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // manySignatures returns a purchase's JSON body, over a channel that does not exist, with a valid

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/access"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestServerTiming checks a local instance's timings, which pages of allowed origins may read, and

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"sluice/checksum"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestETagsOfParts compares each stored part's ETag with its bytes, even if the part replaces

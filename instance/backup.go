@@ -16,7 +16,7 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/integrity"
-	"sluice/internal/storage"
+	"sluice/storage"
 )
 
 // BackupOptions are the options of Backup. The functions are never called concurrently, and may be

@@ -21,9 +21,9 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/history"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 func newRepository() *backup.Repository { return &backup.Repository{Bytes: memory.New()} }

@@ -8,10 +8,10 @@ import (
 	"sluice/backup"
 	"sluice/blob"
 	"sluice/bytestore/localfs"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/storage"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // repositoryOn opens a repository on a file system.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // cutMu guards the counts of cutPuts and cutOpens.

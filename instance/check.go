@@ -15,9 +15,9 @@ import (
 	"sluice/history"
 	"sluice/integrity"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
 	"sluice/metastore"
 	"sluice/metering"
+	"sluice/storage"
 )
 
 // CheckOptions are the options of Check.

@@ -18,11 +18,11 @@ import (
 	"sluice/bytestore"
 	"sluice/checksum"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/session"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // workload makes use of everything that an instance stores.

@@ -8,7 +8,7 @@ import (
 
 	"sluice/backup"
 	"sluice/database"
-	"sluice/internal/storage"
+	"sluice/storage"
 )
 
 // Backups of versions before the first release have the schema database.DevelopmentSchema. In its

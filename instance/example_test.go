@@ -10,7 +10,7 @@ import (
 	"sluice/backup"
 	"sluice/bytestore/memory"
 	"sluice/instance"
-	"sluice/internal/storage"
+	"sluice/storage"
 )
 
 // Copy an instance from one data folder to another by a backup. With DSNs in the target it would be

@@ -9,9 +9,9 @@ import (
 
 	"sluice/backup"
 	"sluice/blob"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // folderMarkers are markers in the account a by their keys: small ones, as mounts and consoles

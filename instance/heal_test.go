@@ -16,9 +16,9 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/integrity"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // healed is an instance with small and large blobs, on either engine.

@@ -13,8 +13,8 @@ import (
 	"sluice/bytestore"
 	"sluice/database/whole"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // body returns the content for a blob in the source: nothing, a few KB, or two extents, the

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/internal/storage"
+	"sluice/storage"
 )
 
 // Location is the place where an instance is stored: its data folder, and a DSN for each part that

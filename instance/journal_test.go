@@ -13,9 +13,9 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
-	"sluice/internal/vfs/vfstest"
+	"sluice/storage"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // leaveJournal puts a journal with a folder's small objects into its bytes, as a process does that

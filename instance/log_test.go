@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // TestDamagedDatabaseLog kills an instance's writer, and flips a bit in the log that it leaves. A

@@ -13,9 +13,9 @@ import (
 	"sluice/backup"
 	"sluice/blob"
 	"sluice/bytestore"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // hesitant is a store in which each object seems to be damaged when it is first opened, and has

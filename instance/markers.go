@@ -8,7 +8,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/history"
-	"sluice/internal/storage"
+	"sluice/storage"
 )
 
 // copyMarkers are the ids that an endpoint carries, each "" if there is none.

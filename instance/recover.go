@@ -10,8 +10,8 @@ import (
 
 	"sluice/database"
 	"sluice/history"
-	"sluice/internal/storage"
 	"sluice/ledger"
+	"sluice/storage"
 )
 
 // KeptFor is how long objects are kept after a recovery that the lost changes may have stored.

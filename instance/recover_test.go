@@ -17,10 +17,10 @@ import (
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // run opens an instance as a node does, and lets work use it. The node then adds a record.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"sluice/blob"
-	"sluice/internal/storage"
+	"sluice/storage"
 )
 
 // repairSteps are the recounts and the sweep.

@@ -16,8 +16,8 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // repairAll repairs a data folder and checks it with all bytes.

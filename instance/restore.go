@@ -14,7 +14,7 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/integrity"
-	"sluice/internal/storage"
+	"sluice/storage"
 )
 
 // RestoreOptions are the options of Restore. The functions are never called concurrently, and may

@@ -15,8 +15,8 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // newRestorer returns a restorer of a repository's newest backup, for an open target.

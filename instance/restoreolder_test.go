@@ -10,8 +10,8 @@ import (
 	"sluice/backup"
 	"sluice/blob"
 	"sluice/database"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // asDevelopment copies a backup into a new repository as a version before the first release has

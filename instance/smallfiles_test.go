@@ -13,8 +13,8 @@ import (
 	"sluice/blob"
 	"sluice/history"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // TestOneWrongBit flips bits in each small file of a data folder, and checks the folder: each is

@@ -12,7 +12,7 @@ import (
 
 	"sluice/backup"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestNamedPipesInABackup puts a named pipe in place of each file in a place of backups. It is as

@@ -13,7 +13,7 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/internal/lease"
-	"sluice/internal/storage"
+	"sluice/storage"
 )
 
 // restorer restores a backup: first the objects, then the rows, and when both are complete, the

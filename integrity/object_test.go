@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestCheckObject reads sources with a flipped bit, too short, and too long.

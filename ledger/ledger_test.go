@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 func TestCost(t *testing.T) {

@@ -16,11 +16,11 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
 	"sluice/ledger"
 	"sluice/paychan"
 	"sluice/session"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

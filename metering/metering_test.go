@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // TestChargeInDoubtIsReturned checks that a charge with an unknown outcome is returned if it was

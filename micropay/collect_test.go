@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // settlementVector is an entry of testdata/settlements.json, recorded from the public client.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // genuine returns every vector with a valid signature.

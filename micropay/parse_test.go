@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // splice returns b with n bytes at offset at replaced.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // severalKeys returns the micropayments of testdata/several-keys.json, which were created with the

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Random payments survive signing and parsing, for every kind of signer.

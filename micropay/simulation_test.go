@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // checkSimulation checks that a simulation is the transaction without a valid signature, with the

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // This is independent arithmetic on edwards25519, with the formulas of RFC 8032 section 5.1.4 in

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // vectorTime is the time at which the vectors were created.

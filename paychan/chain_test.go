@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // chainView is the one channel as a fullnode shows it.

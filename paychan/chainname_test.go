@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // TestChain parses chains, and checks that each is written so that it is parsed as the same one.

@@ -7,10 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // startingLimit sells 30 units before anything is collected.

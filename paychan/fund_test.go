@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 // TestFund checks which channel gets an amount: the sender's first from 1 that is open or was never

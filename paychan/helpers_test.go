@@ -13,10 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/database/sqlstore"
-	"sluice/internal/testclock"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
+	"sluice/test/testclock"
 )
 
 // newClock returns a clock that shows the time in micropay's test vectors.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // channelOp is a client's operation on a channel.

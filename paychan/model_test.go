@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 // model simply implements the interface's promises about channels, payments and sessions. Its

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 func TestOptions(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // buying and reading are the two ways to spend a micropayment.

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // renew renews the newest payment over a channel by a payment with changes.

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // TestConcurrentReplays uses one micropayment 1,000 times at once, for sessions and reads, over two

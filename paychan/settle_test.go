@@ -13,9 +13,9 @@ import (
 
 	"sluice/database"
 	"sluice/internal/task"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 // bookKeeper is a store with a ledger that fails as configured.

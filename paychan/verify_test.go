@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
+	"sluice/test/testenv"
 )
 
 func TestVerifyReturnsWhatWasSigned(t *testing.T) {

@@ -23,9 +23,9 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
 	"sluice/exchange"
-	"sluice/internal/testenv"
 	"sluice/metastore"
 	"sluice/s3api/internal/document"
+	"sluice/test/testenv"
 )
 
 // hosted is a service that requires keys.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestAliases: a bucket that is an alias has its account's objects, and hides an account of its

@@ -11,8 +11,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/signer"
 
 	"sluice/access"
-	"sluice/internal/testenv"
 	"sluice/s3api/internal/model"
+	"sluice/test/testenv"
 )
 
 // inQuery returns a path with fields as parameters, as SDKs presign them.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCopyKeepsHeaders: a copy has all that its source's writer has stated, unless it is replaced.

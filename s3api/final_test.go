@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"sluice/exchange"
-	"sluice/internal/testenv"
 	"sluice/metastore"
 	"sluice/s3api/internal/checksums"
+	"sluice/test/testenv"
 )
 
 // TestChecksumsOfCompletions: a checksum that a completion states is compared, and one that is

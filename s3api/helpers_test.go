@@ -20,7 +20,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/database/sqlstore"
 	"sluice/exchange"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestMain checks that no goroutine outlives the requests and servers of these tests.

@@ -16,7 +16,7 @@ import (
 	"sluice/access/keys"
 	"sluice/exchange"
 	"sluice/exchange/transfer"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // raw sends bytes unchanged, and returns the responses that arrive until the connection ends.

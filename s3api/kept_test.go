@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestMetadataThatOtherStoresKeep: every form is stored, so that a migration does not stop, and a

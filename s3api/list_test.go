@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // sentPage is a page of either version.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // begin begins an upload and returns its id.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"sluice/checksum"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // etagOf returns a body's ETag.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/s3api/internal/model"
+	"sluice/test/testenv"
 )
 
 // refusedOperations are the operations of Amazon's SDK that this interface refuses on purpose.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sluice/exchange"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // form returns a form and its media type. fields are names, each with its value; the last is the

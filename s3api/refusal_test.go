@@ -10,8 +10,8 @@ import (
 	"sluice/access"
 	"sluice/database"
 	"sluice/exchange"
-	"sluice/internal/testenv"
 	"sluice/s3api/internal/sigv4"
+	"sluice/test/testenv"
 )
 
 // notForClients are the sentinels that no operation returns, or that S3's clients get as an

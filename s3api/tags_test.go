@@ -12,8 +12,8 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/blob"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // tagged returns a document with tags: keys, each with its value.

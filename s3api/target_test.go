@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/access"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestTargets(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore"
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/session"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // newServices returns Services over separate handles on one real store, and the clock of all of

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestLimitKinds checks that there is a kind for each field of Limits, and that their names differ.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/access/sealed"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 var first, second = strings.Repeat("01", 32), strings.Repeat("ab", 32)

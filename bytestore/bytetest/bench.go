@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Bench measures puts and reads of several sizes, by one goroutine and by 16.

@@ -17,7 +17,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/vfstest"
 )
 
 // overMemory returns a harness; open makes its handles from one memory store.

@@ -10,7 +10,7 @@ import (
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // BenchmarkRead compares cache hits with reads from the underlying store, a folder on the same

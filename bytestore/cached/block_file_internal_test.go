@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
+	"sluice/test/testenv"
 )
 
 func FuzzHeader(f *testing.F) {

@@ -17,9 +17,9 @@ import (
 	"sluice/bytestore/cached"
 	"sluice/bytestore/localfs"
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // harness is one over the handles that inner makes. Each Open closes the cache before, as a folder

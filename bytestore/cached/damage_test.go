@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/bytestore/cached"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDamagedFilesAreFetchedAgain damages a block's file in many ways. The bytes read must be

@@ -17,9 +17,9 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/cached"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // meter is the operating system's file system. It counts the bytes in files that were created

@@ -13,7 +13,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/cached"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // gate blocks opens in the underlying store until open is called or their context ends.

@@ -18,7 +18,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/cached"
 	"sluice/bytestore/memory"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestMain checks that no goroutine outlives the tests.

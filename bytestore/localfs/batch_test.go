@@ -12,9 +12,9 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // withoutWhole is a file system that cannot be synced as a whole.

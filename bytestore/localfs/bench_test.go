@@ -12,7 +12,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // BenchmarkPut compares a Put with the minimum cost of durability: writing and syncing one file.

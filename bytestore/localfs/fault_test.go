@@ -11,8 +11,8 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // body is the body in all tests of faults. It takes several writes.

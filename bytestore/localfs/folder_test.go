@@ -13,9 +13,9 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 func itself(err error) error { return err }

@@ -17,9 +17,9 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // journaling opens a store with a journal. It is closed when the test ends, so that its goroutine

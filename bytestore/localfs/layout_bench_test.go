@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/bytestore/bytetest"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // BenchmarkLayouts compares ways to make an object durable, without anything else: a file that is

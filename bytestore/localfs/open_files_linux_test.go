@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // descriptors returns how many descriptors of this process are of files in a folder.

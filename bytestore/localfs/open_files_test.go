@@ -17,9 +17,9 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // keeping opens a store that keeps files open.

@@ -6,8 +6,8 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // TestReaderBesideAnotherStart opens a reader after a store was killed. The next store replays the

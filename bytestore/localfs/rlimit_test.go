@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // TestTooManyFilesAtFolderSync makes the kernel refuse a descriptor for the folder. Only the Put

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // TestCoverReservesTheDifference checks that a Put reserves only bytes that its reservation lacks,

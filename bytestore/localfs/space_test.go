@@ -10,8 +10,8 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // TestReserve fills a small disk. Puts must stop at the reserve, before they read their source;

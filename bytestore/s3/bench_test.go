@@ -9,7 +9,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/localfs"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // onDisk returns harnesses of localfs stores, for comparison.

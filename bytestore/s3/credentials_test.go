@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // noKeys removes the keys from the environment.

@@ -11,7 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func mustPutMany(t *testing.T, s *s3.Store, n int) []bytestore.Name {

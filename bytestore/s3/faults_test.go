@@ -12,7 +12,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // passingFaults are faults that a retry overcomes.

@@ -10,8 +10,8 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // TestErr checks that a Put is reported if the server makes it fail, until another succeeds, and

@@ -14,7 +14,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 var prefixes atomic.Int64

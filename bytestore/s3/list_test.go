@@ -10,7 +10,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestListPages lists several pages of 1,000 objects: all of them in order, from any position, and

@@ -17,7 +17,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // badNetwork returns a store with short timeouts that reaches its server through a proxy with

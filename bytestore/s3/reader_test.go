@@ -11,7 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestReader opens a bucket for reading: it sends no request that could change anything, and makes

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/bytestore/bytetest"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestMain(m *testing.M) {

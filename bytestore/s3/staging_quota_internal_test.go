@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // sender sends a body a unit at a time.

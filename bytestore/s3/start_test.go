@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestOpenWithoutTheRightToDelete checks that Open reports the missing permission to delete.

@@ -22,7 +22,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // authority creates a certificate authority and a certificate for s3.test, its subdomains and

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // refusing is a listener that closes connections in the middle of their handshake until it answers.

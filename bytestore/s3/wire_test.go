@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/bytestore/s3"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // wire is a transport between a store and the network. It records requests and can be made to fail

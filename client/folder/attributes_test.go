@@ -10,7 +10,7 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestComposedNames syncs and stores files with names that their blobs have in another form, as on

@@ -12,7 +12,7 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestRequestsAtATime counts the requests for content that a batch has at a time. Each waits until

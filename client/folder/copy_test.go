@@ -7,7 +7,7 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestServiceCopiesWithinItself checks that no bytes pass through this process if both names are

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/client/folder"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestFilesWithoutTheirSizeAgain stores a folder in which each file has 0 bytes for stat. The

@@ -7,7 +7,7 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestFilter checks rules against names. The results are rsync's.

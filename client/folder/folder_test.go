@@ -17,7 +17,7 @@ import (
 	"sluice/client"
 	"sluice/client/folder"
 	"sluice/client/folder/tree"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestUploadAgain checks that a second run stores files that have changed and, unless content alone

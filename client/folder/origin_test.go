@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/client"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestOriginsOf checks from which entries of a target names get their content. Names are written

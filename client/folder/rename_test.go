@@ -19,7 +19,7 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // tracking are the options of a sync that tracks renames.

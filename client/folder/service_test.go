@@ -21,7 +21,7 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/exchange"
 	"sluice/httpapi"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // service is a service in this process. Requests pass through a hook, and are logged.

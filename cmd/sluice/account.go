@@ -6,9 +6,9 @@ import (
 	"io"
 	"io/fs"
 
-	"sluice/internal/accountkey"
+	"sluice/cmd/sluice/internal/accountkey"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/secretfile"
-	"sluice/internal/terminal"
 )
 
 // accountCommand manages the user's key pair, which signs micropayments.

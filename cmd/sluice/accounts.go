@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"sluice/client"
-	"sluice/internal/operand"
+	"sluice/cmd/sluice/internal/operand"
 )
 
 // eachAccount calls fn with an operand, or with each account on the server if there is none. It

@@ -11,11 +11,11 @@ import (
 
 	"sluice/backup"
 	"sluice/bytestore"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/instance"
-	"sluice/internal/storage"
-	"sluice/internal/terminal"
 	"sluice/internal/units"
 	"sluice/internal/vfs"
+	"sluice/storage"
 )
 
 // backupCommand makes and keeps backups.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/contexts"
-	"sluice/internal/load"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
+	"sluice/load"
 )
 
 // benchCommand measures a server.

@@ -9,9 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sluice/internal/load"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
+	"sluice/load"
 )
 
 // printedBench is a measurement in JSON.

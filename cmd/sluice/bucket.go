@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 
 	"sluice/blob"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/database"
 	"sluice/database/whole"
-	"sluice/internal/terminal"
 	"sluice/metastore"
 	"sluice/s3api"
 )

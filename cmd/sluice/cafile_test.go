@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCAFile checks that --ca-file names the authority of a server's certificate, and that without

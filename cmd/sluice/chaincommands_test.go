@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCommandsOfAChain checks the output, the requests and the advice of the commands of channels

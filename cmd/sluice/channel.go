@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/accountkey"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/accountkey"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
 	"sluice/wire"
 )

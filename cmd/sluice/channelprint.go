@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // printedChannel is a channel in JSON. Amounts are decimal strings, as in the protocol.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/instance"
 	"sluice/internal/datadir"
-	"sluice/internal/terminal"
 	"sluice/internal/units"
 )
 

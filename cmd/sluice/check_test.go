@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"sluice/blob"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // TestCheck checks an instance beside a server, which is whole, and then with more damage than is

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/database"
-	"sluice/internal/terminal"
 )
 
 // printedBooks is the result of check --books in JSON.

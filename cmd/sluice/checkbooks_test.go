@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/session"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // TestAudit audits consistent ledgers while a server runs, and then ledgers that

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
 	"sluice/metastore"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestDamaged lists damage beside the process that has recorded it: a blob and its copy, and a part

@@ -9,8 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sluice/client"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // Bounds of the completion of names: a shell waits for it, and shows all of them.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestCandidates(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // configCommand inspects the configuration of serve without running it.

@@ -11,8 +11,8 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
-	"sluice/internal/node"
-	"sluice/internal/testenv"
+	"sluice/node"
+	"sluice/test/testenv"
 )
 
 // parse returns the node's configuration for arguments of serve.

@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/conformance"
-	"sluice/internal/terminal"
 )
 
 // conformanceCommand checks whether a server speaks the interface.

@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // console is a command's input and output, and how it was called.

@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 
 	"sluice/client"
-	"sluice/internal/contexts"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // contextCommand manages the servers that the user has named.

@@ -8,8 +8,8 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // copier copies blobs between servers, or to other names of one.

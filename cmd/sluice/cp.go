@@ -7,8 +7,8 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // localOrRemote is an operand for a command that copies.

@@ -13,8 +13,8 @@ import (
 	"sluice/client"
 	"sluice/client/folder"
 	"sluice/client/folder/tree"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // downloader reads blobs into files.

@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 
 	"sluice/client"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
 )
 

@@ -12,12 +12,12 @@ import (
 	"syscall"
 
 	"sluice/client"
+	"sluice/cmd/sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/database"
-	"sluice/internal/contexts"
 	"sluice/internal/datadir"
 	"sluice/internal/logbuffer"
-	"sluice/internal/storage"
-	"sluice/internal/terminal"
+	"sluice/storage"
 )
 
 // The exit codes. They are stable; docs/cli.md describes them.

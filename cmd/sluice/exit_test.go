@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/contexts"
 	"sluice/database"
-	"sluice/internal/contexts"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestExitCodes(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
 )
 

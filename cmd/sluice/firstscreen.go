@@ -5,10 +5,10 @@ import (
 	"io"
 	"strings"
 
-	"sluice/internal/contexts"
-	"sluice/internal/node"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
+	"sluice/node"
 )
 
 // firstScreen is serve's output on a terminal: where the service and its data are, and commands to

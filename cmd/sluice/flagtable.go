@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"sluice/internal/node"
+	"sluice/node"
 )
 
 // flagTableHead is the text of docs/flags.md before the tables.

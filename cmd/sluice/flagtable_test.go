@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/node"
-	"sluice/internal/testenv"
+	"sluice/node"
+	"sluice/test/testenv"
 )
 
 // TestFlagTableIsCurrent compares docs/flags.md with the flags, and checks that it has each

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"sluice/client/folder"
-	"sluice/internal/operand"
+	"sluice/cmd/sluice/internal/operand"
 )
 
 // getCommand reads blobs into files.

@@ -10,9 +10,9 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/database"
 	"sluice/database/whole"
-	"sluice/internal/terminal"
 	"sluice/internal/units"
 	"sluice/metastore"
 )

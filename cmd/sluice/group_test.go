@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // onBothEngines runs a test with the flags that name an instance on SQLite, and one on PostgreSQL.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // healthCommand is a probe for containers: it needs no other program.

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/mattn/go-runewidth"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // unreplaced matches a variable of kong, and none of a shell's arrays.

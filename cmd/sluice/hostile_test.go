@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/contexts"
-	"sluice/internal/terminal"
-	"sluice/internal/testenv"
+	"sluice/cmd/sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/terminal"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"sluice/client"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
 	"sluice/wire"
 )

@@ -13,8 +13,8 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/internal/datadir"
-	"sluice/internal/storage"
-	"sluice/internal/testenv"
+	"sluice/storage"
+	"sluice/test/testenv"
 )
 
 // ran is a command's outcome.

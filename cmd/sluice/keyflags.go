@@ -13,8 +13,8 @@ import (
 	"sluice/blob"
 	"sluice/database"
 	"sluice/database/whole"
-	"sluice/internal/node"
-	"sluice/internal/storage"
+	"sluice/node"
+	"sluice/storage"
 )
 
 // metaFlags name the place of the metadata. They have the settings' help and defaults.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 var s3Lines = regexp.MustCompile(`^(?:sluice_[a-z2-7]{16}_[a-z2-7]+\n)?AWS_ACCESS_KEY_ID=([a-z2-7]{16})\nAWS_SECRET_ACCESS_KEY=([a-z2-7]{40})\n$`)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice/access/keys"
-	"sluice/internal/node"
+	"sluice/node"
 )
 
 // limitList is the value of a flag with limits of several kinds. A kind that was not set is 0.

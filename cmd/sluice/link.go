@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/node"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/secretfile"
-	"sluice/internal/terminal"
+	"sluice/node"
 )
 
 // The environment variables in which tools for S3 expect a key and its secret.

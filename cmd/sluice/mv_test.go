@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

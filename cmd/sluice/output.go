@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"sluice/internal/operand"
+	"sluice/cmd/sluice/internal/operand"
 )
 
 // outputFlags choose a command's output. Commands that print results or progress embed them.

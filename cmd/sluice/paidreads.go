@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/wire"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/contexts"
 	"sluice/internal/units"
 )
 

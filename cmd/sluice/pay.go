@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"sluice/client"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // payCommand buys a session: it opens a channel if there is none, signs a micropayment, and sends

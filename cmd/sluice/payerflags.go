@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"sluice/client"
-	"sluice/internal/accountkey"
+	"sluice/cmd/sluice/internal/accountkey"
 	"sluice/wire"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sluice/client"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 	"text/tabwriter"
 	"time"
 )

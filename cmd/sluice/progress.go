@@ -3,8 +3,8 @@ package main
 import (
 	"io"
 
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/instance"
-	"sluice/internal/terminal"
 )
 
 // progress shows on a terminal how far a backup, a restore or a check is. The caller must Close it.

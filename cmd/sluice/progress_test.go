@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/instance"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestProgressOfAPipe checks that no progress is printed where there is no terminal, and messages

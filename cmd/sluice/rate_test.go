@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestRateIsShared checks that concurrent callers together get the rate, evenly from the first byte

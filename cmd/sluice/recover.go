@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/instance"
 	"sluice/internal/datadir"
-	"sluice/internal/node"
-	"sluice/internal/terminal"
 	"sluice/internal/units"
+	"sluice/node"
 	"sluice/paychan"
 )
 

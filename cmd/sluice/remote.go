@@ -9,9 +9,9 @@ import (
 
 	"sluice/blob"
 	"sluice/client"
-	"sluice/internal/contexts"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // remoteOperand is an operand on a server: ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT.

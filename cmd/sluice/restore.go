@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"sluice/backup"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/instance"
-	"sluice/internal/terminal"
 	"sluice/internal/units"
 )
 

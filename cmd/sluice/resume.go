@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/database"
 	"sluice/database/whole"
 	"sluice/instance"
-	"sluice/internal/terminal"
 )
 
 // resumeCommand lets a task that a safety brake has stopped continue, once.

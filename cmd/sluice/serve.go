@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"sluice/internal/ephemeral"
+	"sluice/cmd/sluice/internal/ephemeral"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/gcfloor"
 	"sluice/internal/logbuffer"
-	"sluice/internal/node"
-	"sluice/internal/terminal"
+	"sluice/node"
 )
 
 // minHeap is the Go heap's size, in bytes, below which Go does not collect garbage. A

@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/contexts"
 )
 
 // serverFlags name a command's server and its API key. Commands that use a server embed them.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // sessionCommand manages sessions: counts of chunksets.

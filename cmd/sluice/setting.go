@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/node"
+	"sluice/node"
 )
 
 // setting is a row of settingTable: a flag, an environment variable and a configuration key with

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/httpapi"
-	"sluice/internal/node"
 	"sluice/micropay"
+	"sluice/node"
 )
 
 // check checks one setting. Its errors begin with the flag's name. Rules between settings are

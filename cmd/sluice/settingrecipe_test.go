@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestRecipeOfASetting follows the recipe of CONTRIBUTING.md: a row in the table is all that a
@@ -68,15 +68,15 @@ func TestRecipeOfASetting(t *testing.T) {
 // recipe names mention them, except the code that acts on them.
 func TestRecipeNamesThePlaces(t *testing.T) {
 	recipe := recipeOf(t, "A flag")
-	places := []string{"cmd/sluice/settingtable.go", "docs/flags.md", "internal/node/config.go"}
+	places := []string{"cmd/sluice/settingtable.go", "docs/flags.md", "node/config.go"}
 	for _, place := range places {
 		if !strings.Contains(recipe, place) {
 			t.Errorf("the recipe does not name %s", place)
 		}
 	}
-	acts := []string{"internal/node/node.go", "internal/node/services.go"}
+	acts := []string{"node/node.go", "node/services.go"}
 	for _, words := range [][]string{{"verify-ttl", "VerifyTTL"}, {"drain-deadline", "DrainDeadline"}} {
-		found := mentions(t, words, "cmd", "internal/node", "docs/flags.md")
+		found := mentions(t, words, "cmd", "node", "docs/flags.md")
 		found = slices.DeleteFunc(found, func(name string) bool { return slices.Contains(acts, name) })
 		if !slices.Equal(found, places) {
 			t.Errorf("%q is in %q, want %q", words, found, places)

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"sluice/access/keys"
-	"sluice/internal/node"
-	"sluice/internal/storage"
+	"sluice/node"
+	"sluice/storage"
 )
 
 // serveFlags are the flags of serve. Each has an environment variable (--base-path is

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"sluice/internal/logbuffer"
-	"sluice/internal/node"
-	"sluice/internal/testenv"
+	"sluice/node"
+	"sluice/test/testenv"
 )
 
 // TestStartLineHasTheSettings checks that the line at the start has every effective setting that

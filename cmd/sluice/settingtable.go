@@ -12,10 +12,10 @@ import (
 	"sluice/httpapi"
 	"sluice/integrity"
 	"sluice/internal/logbuffer"
-	"sluice/internal/node"
-	"sluice/internal/storage"
+	"sluice/node"
 	"sluice/paychan"
 	"sluice/s3api"
+	"sluice/storage"
 )
 
 // configuration has the variables that the settings of serve set.

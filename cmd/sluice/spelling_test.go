@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestClosest(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/client"
-	"sluice/internal/operand"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"sluice/client"
 	"sluice/client/folder"
-	"sluice/internal/operand"
+	"sluice/cmd/sluice/internal/operand"
 )
 
 // syncCommand makes a folder or a prefix like another.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/blob"
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
 )
 

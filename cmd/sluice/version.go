@@ -6,7 +6,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 type versionCommand struct{ outputFlags }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // Mutant is a store that is broken on purpose, by which a suite is tested: the correct one over a

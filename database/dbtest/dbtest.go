@@ -29,7 +29,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Checks returns the checks of the database itself.

@@ -12,9 +12,9 @@ import (
 	"sluice/access/keys/keystest"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore"
-	"sluice/internal/testclock"
 	"sluice/ledger/ledgertest"
 	"sluice/metastore/metatest"
+	"sluice/test/testclock"
 )
 
 // An implementation runs all suites in a test. Each check gets a new harness, whose handles share

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/database/whole"
-	"sluice/internal/testclock"
+	"sluice/test/testclock"
 )
 
 // Handle is an open store.

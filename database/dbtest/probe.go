@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/database/whole"
-	"sluice/internal/testclock"
+	"sluice/test/testclock"
 )
 
 // Probe is a running check. Its methods end the check at the first violation, and must be called

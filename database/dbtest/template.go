@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // OpenFunc opens the SQLite database at path with this clock, and creates it if there is none.

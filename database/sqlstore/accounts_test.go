@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // sameAccounts ends the test unless the counts of accounts are these.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestAliasesAreBounded: there are at most as many aliases as nodes keep in memory.

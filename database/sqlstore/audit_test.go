@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 const (

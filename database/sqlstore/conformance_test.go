@@ -9,10 +9,10 @@ import (
 	"sluice/access/keys/keystest"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
 	"sluice/ledger/ledgertest"
 	"sluice/metastore/metatest"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 func openSQLite(path string, now func() time.Time) (dbtest.Handle, error) {

@@ -15,9 +15,9 @@ import (
 	"sluice/bytestore"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // costs counts the requests that calls make to an engine.

@@ -17,9 +17,9 @@ import (
 	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestDumpKnowsEveryTable: a migration that adds a table or a column must declare whether it

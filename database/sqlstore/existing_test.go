@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/access/keys"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestKeysOfACommand: a server notices a key that a command creates in the database, which it opens

@@ -12,9 +12,9 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // TestFoldedSalesTakeNoRows counts the rows of a channel that sells, and has its settlements

@@ -11,8 +11,8 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 var errNotPermitted = errors.New("not permitted")

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestHealEmptiesTheCache opens a blob from the cache, heals it, and opens it again: the cache has

@@ -14,7 +14,7 @@ import (
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // childEnv names the job that a re-executed test binary runs instead of the tests.

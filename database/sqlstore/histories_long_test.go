@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/database/dbtest"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestHistoriesLong plays random histories of every model on both engines. A failure names the seed

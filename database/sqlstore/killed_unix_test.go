@@ -17,9 +17,9 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // The rows that the children use: a session that is used and refilled, and a channel for each

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"sluice/database/dbtest"
-	"sluice/internal/testclock"
 	"sluice/metastore"
+	"sluice/test/testclock"
 )
 
 // opening is a handle that finds blobs by OpenBlob. A test's handles share one store.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 // TestAuditOfDebts damages a channel's collected amount: the audit finds it.

@@ -12,9 +12,9 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // faultLoad makes calls that must each take effect exactly once, regardless of failed

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"sluice/database/sqlstore/internal/pgproxy"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestPostgresRequests counts the requests that the most frequent operations make to the server: on

@@ -9,9 +9,9 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/boottime"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // The documentation's promises about the engines' clocks.

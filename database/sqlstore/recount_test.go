@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // recounted corrects all counts, and returns what it says.

@@ -9,9 +9,9 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/boottime"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // clocked is a database with a clock that a test moves.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestRetainedCostsNoStatement: when a blob has an owner, its commit, overwrite and delete run one

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // rowSums returns how many rows have a checksum, how many have none, and the damage.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // putObject commits a blob of one object for owner x, and returns it as stored.

@@ -14,9 +14,9 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // smallDisk is a file system with a file that occupies all space that is not to be free.

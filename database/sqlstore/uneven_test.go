@@ -10,8 +10,8 @@ import (
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // putParts begins an upload for owner x, and stores an object as a part for each size. first is the

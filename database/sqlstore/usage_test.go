@@ -5,9 +5,9 @@ import (
 	"hash/crc32"
 	"testing"
 
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // usageIsExact compares an owner's usage with the stored rows.

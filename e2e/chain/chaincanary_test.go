@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 // keepOf registers a chain's secrets, and the receiver's key in base64.

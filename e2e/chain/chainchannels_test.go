@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/fullnode"
 	"sluice/micropay"
+	"sluice/test/fullnode"
 )
 
 // TestChannelsOfTheChain opens, uses and closes channels that exist on the chain, and checks each

@@ -9,7 +9,7 @@ import (
 
 	goclient "sluice/client"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPayCommandOnAChain pays a server that collects on a chain. The command reports the missing

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/fullnode"
 	"sluice/micropay"
+	"sluice/test/fullnode"
 )
 
 // gasOf returns the change to a payment with other gas.

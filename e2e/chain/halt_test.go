@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/fullnode"
+	"sluice/test/fullnode"
 )
 
 // TestHaltedSettlingIsResumed lets the chain's contract keep other rules than the server assumes.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/fullnode"
+	"sluice/test/fullnode"
 )
 
 // TestChainIsNotLeftWhilePaymentsWait kills a server while a submission has no outcome yet, and

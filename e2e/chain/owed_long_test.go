@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 const (

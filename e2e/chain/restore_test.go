@@ -14,7 +14,7 @@ import (
 
 	goclient "sluice/client"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // reader reads a paid blob, again and again.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestRecoverWithTheChain: a database is set back to before a payment that was collected. sluice

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/fullnode"
 	"sluice/micropay"
+	"sluice/test/fullnode"
 )
 
 // settleNow returns options of a server on the chain for which every accepted payment is due at

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPublicClient uploads and downloads with the public npm client, unmodified, in its oldest and

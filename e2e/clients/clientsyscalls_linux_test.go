@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // traceCommand runs a command of sluice under strace, and returns the record of some of its system

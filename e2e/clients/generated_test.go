@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestGeneratedTypeScriptClient generates types from a server's document, by openapi-typescript,

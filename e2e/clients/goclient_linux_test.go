@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // The memory that the Go client may use, however large a content is. It keeps four parts of 16 MiB

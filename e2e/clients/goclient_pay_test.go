@@ -21,7 +21,7 @@ import (
 
 	goclient "sluice/client"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // clientPurchases are purchases by the Go client in a process of its own. The process is the test

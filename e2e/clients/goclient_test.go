@@ -23,7 +23,7 @@ import (
 	"sluice/checksum"
 	goclient "sluice/client"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // clientTransfer is a transfer by the Go client in a process of its own, which a test can kill. The

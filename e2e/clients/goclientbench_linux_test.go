@@ -14,7 +14,7 @@ import (
 
 	"sluice/checksum"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // BenchmarkGoClient compares the Go client with curl: the same connections, parts, ranges and

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDamagedBackupIsFound flips a byte in each kind of file that a backup has: verify finds it,

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // contextsOf makes a test's commands use contexts for servers.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestFolderSurvivesFaults stores a folder and reads it back through a network that resets and

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // readTree returns, by name, the digest of each file below a folder and the target of each symbolic

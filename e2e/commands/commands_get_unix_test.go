@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestGetKeepsWhatIsNoFile checks with a pipe that the command replaces no device by a file.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDryRunsOfTransfers checks that put and get list the changes that they would make, also into a

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestListingCommands checks the output of ls, stat, cat and du.

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // filesWith returns the names of files below a folder that have a suffix, with slashes.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestSyncTracksRenamesOfFolders renames a folder of 300 files, and changes one without changing

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // terminalCommand returns a shell command on a terminal, by script(1) from the essential Debian

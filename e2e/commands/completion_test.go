@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestRemoteNamesAreCompleted completes names of blobs in each shell. Names are quoted, and never

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestKeyCommandUnderDynamicUser creates a key as docs/operations.md documents it for the systemd

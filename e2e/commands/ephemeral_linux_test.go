@@ -18,7 +18,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // startEphemeral starts an ephemeral server with its temporary folder below temporary.

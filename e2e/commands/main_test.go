@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestMain gives every command the keys of the tests' object stores, as its user's environment

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // belongings are blobs, an upload, sessions and a channel that a test stores before a backup, and

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestRetryFor kills the server while commands transfer, and starts it again when they have

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestShareCommand gives a hosted service's links to callers without a key, as docs/cli.md does.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestTransferFlags checks --include, --exclude, --jobs and --create-only.

@@ -14,7 +14,7 @@ import (
 
 	"sluice/conformance"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // account is the one whose key the hosted network's run has.

@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestBrowserClient runs the public client's browser build in a page from another origin on

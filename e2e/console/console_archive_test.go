@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 
 	"github.com/chromedp/chromedp/kb"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // shiftRecorder runs before a page's scripts. It records the elements that moved without being

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // folderOf writes a folder with this many small files and returns its path.

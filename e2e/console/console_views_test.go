@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // pdfOf returns a PDF of two pages with a text each.

@@ -15,7 +15,7 @@ import (
 
 	"sluice/e2e"
 	"sluice/exchange/headers"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // pageView is a response as a page sees it.

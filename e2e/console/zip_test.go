@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestZipAboveLimits runs the console's writer of archives in Node. Go's reader, which compares the

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestBackupUnderLoadLong is TestBackupUnderLoad with kills of both at each tenth, for as long as

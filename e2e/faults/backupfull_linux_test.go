@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestBackupOnAFullDisk makes backups where space is short.

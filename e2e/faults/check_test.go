@@ -12,7 +12,7 @@ import (
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // checkedInstance is an instance with a server, and where its objects are.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestClockIsSet moves a single server's clock, with a binary that is built for that.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCheckIsKilled kills a server on a copied folder after it has checked the copy and before

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCrashLoopLong is TestCrashLoop for as long as make long sets.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
+	"sluice/test/testenv"
 )
 
 // TestCrashLoop kills the server repeatedly at random moments under mixed load, on the same data.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDamagedBodyHeals flips a bit of a small blob in the database. A read is refused before its

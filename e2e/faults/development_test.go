@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 
 	_ "modernc.org/sqlite"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // tmpfs mounts a file system with this size for a server's data.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCopiedDataFolder copies a data folder, and starts the copy while its original runs on the

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestSharedContentsSurviveKillsLong is TestSharedContentsSurviveKills for as long as make long

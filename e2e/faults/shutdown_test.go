@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDrain checks that the server finishes requests in progress at SIGTERM. Before that, a stalled

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 
 	"golang.org/x/sys/unix"
 )

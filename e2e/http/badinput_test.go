@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestBodyShorterThanDeclared ends bodies too early and checks that the server stores nothing.

@@ -12,7 +12,7 @@ import (
 
 	goclient "sluice/client"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 const faultHeader = "Sluice-Fault"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCutReadsOverHTTP2 resets the streams of paid responses. This has the same effect as a cut

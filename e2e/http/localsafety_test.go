@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestHostsAndOrigins checks that the server refuses a host name that an attacker's DNS could

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // directAndThroughNginx runs a test on a hosted service, with a key of every scope: directly, and

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // refused is an upload that the service refuses, or the client cuts, while it sends the body.

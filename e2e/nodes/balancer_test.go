@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // behindHAProxy runs HAProxy with the documented configuration in front of three nodes, and returns

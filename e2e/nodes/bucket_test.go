@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // bucketFront stands between the nodes and their object store.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // cacheConfig makes nginx a shared cache that stores every response it may. It is in front of the

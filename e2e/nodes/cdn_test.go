@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // cdn is a service with public reads, directly and through a cache in front of it.

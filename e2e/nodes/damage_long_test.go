@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestHealsSurviveKillsLong is TestHealsSurviveKills for as long as make long sets.

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // keptBlobs are blobs of a cluster that nobody changes, and that a backup in the bucket has.

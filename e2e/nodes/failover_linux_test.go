@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // replicas are a primary and two standbys on machines of their own. At least one standby has each

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Linux has all of 127.0.0.0/8 on loopback, so clients can have different addresses.

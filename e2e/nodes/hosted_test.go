@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestRevokedKeyStaysRevoked revokes a key while the service runs. The key must stay revoked after

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // dialFrom opens a connection from a local address, or from any if it is empty, and closes it when

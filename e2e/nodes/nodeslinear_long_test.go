@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestNodesAreLinearizableLong is TestNodesAreLinearizable with three times as many requests, again

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 
 	"github.com/anishathalye/porcupine"
 )

@@ -15,7 +15,7 @@ import (
 
 	"sluice/database"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // older makes a database one of the time before the first release.

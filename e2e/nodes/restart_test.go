@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // inherits makes a process believe that a socket unit has opened its port.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestQuotaOfWhatIsRetained begins and aborts uploads, adds to a channel with a new Idempotency-Key

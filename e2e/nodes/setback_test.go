@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // setback is a cluster of two nodes whose database loses its last changes.

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestNodesShareContents stores, copies, moves and deletes blobs on three nodes, and kills them in

@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sluice/e2e"
-	"sluice/internal/node"
-	"sluice/internal/testenv"
+	"sluice/node"
+	"sluice/test/testenv"
 )
 
 // alertRule is a rule of deploy/alerts.yaml.

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // plant returns a new secret of 130 random bits.

@@ -17,8 +17,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/e2e"
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 // TestDocuments runs every snippet in the documents for newcomers against the built binary, as a

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestListensOnLoopbackOnly checks that localhost means both loopback addresses and no other, and

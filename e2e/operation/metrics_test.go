@@ -13,8 +13,8 @@ import (
 
 	"sluice/e2e"
 	"sluice/internal/metrics"
-	"sluice/internal/node"
-	"sluice/internal/testenv"
+	"sluice/node"
+	"sluice/test/testenv"
 	"sluice/wire"
 )
 

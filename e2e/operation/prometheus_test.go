@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // prometheusConfig scrapes servers often, and evaluates the alerts.

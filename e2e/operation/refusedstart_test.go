@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestBusyPortLeavesNoFolder checks that a server which cannot listen on one of its addresses

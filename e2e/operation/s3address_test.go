@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDefaultAddressOfS3IsTaken: a local instance serves no S3 if the port is in use, and logs

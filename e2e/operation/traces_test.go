@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCutReads cuts paid responses of five chunksets. The server must return the unsent chunksets

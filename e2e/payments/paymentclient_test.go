@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
 	"sluice/micropay"
+	"sluice/test/testenv"
 )
 
 // clientTerms returns the receiver, asset and module for the client's scripts.

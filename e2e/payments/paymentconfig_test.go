@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // long returns an address of one repeated byte, in hex.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPaymentRace sends one micropayment 200 times concurrently, to buy and to read.

@@ -8,10 +8,10 @@ import (
 
 	"sluice/database/sqlstore"
 	"sluice/e2e"
-	"sluice/internal/fullnode"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/micropay"
+	"sluice/test/fullnode"
+	"sluice/test/testenv"
 )
 
 // TestRenewal lets a channel at its limit expire while the chain is away. No further payment brings

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestMemoryOfACheck checks an instance with a certain number of blobs and one with eight times as

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // The numbers of connections that the process must serve within connectionMemory: idle ones, and

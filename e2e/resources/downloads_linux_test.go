@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
+	"sluice/test/testenv"
 )
 
 // TestSyncsOfADownload counts the syncs of get -r to a disk: no file gets its name before a sync

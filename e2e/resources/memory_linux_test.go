@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // memoryLimit is the memory that the process may use, however large or many the bodies are.

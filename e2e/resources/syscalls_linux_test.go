@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
+	"sluice/test/testenv"
 )
 
 // trace is the record of a server's system calls.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // same fails the test unless the native interface reads these bytes.

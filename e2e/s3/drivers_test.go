@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // driversDir is the module that has the suites. For each it also lists the cases that do not pass,

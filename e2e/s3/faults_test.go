@@ -16,7 +16,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // transfers are commands that store the folder tree, and commands that check that all of it is

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestS3FS mounts a bucket, and again without the first mount's cache.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestMain(m *testing.M) { e2e.Main(m) }

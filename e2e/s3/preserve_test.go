@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPreserveAsRclone stores a file with its attributes by put and by rclone: the metadata are the

@@ -16,7 +16,7 @@ import (
 
 	goclient "sluice/client"
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestSDKsThroughProxies uses both interfaces over TLS on a port of its own, through the proxies

@@ -23,7 +23,7 @@ import (
 	miniocredentials "github.com/minio/minio-go/v7/pkg/credentials"
 
 	"sluice/e2e"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // hosted is a hosted service over a data folder, and the flags for its command line.

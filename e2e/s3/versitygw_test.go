@@ -17,7 +17,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // expectedFile lists the tests of versitygw that fail, in groups with the reason: a feature that

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestFrameRanges(t *testing.T) {

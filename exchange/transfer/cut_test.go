@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestCutEndsBodies cuts a body that waits for its client, one between two reads, and one that is

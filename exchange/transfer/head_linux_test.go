@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/internal/httpconn"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // positioned is a file that is read from an offset of its own. It counts the reads.

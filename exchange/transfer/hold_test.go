@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/internal/httpconn"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // adopted starts a server that calls handle with the connection that httpconn has adopted.

@@ -16,7 +16,7 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/blob"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPausesOfTheHandlerOverHTTP2: over HTTP/2 an expired deadline ends a stream even if nothing

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"sluice/blob"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestPace(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // testFile returns a file of n bytes that differ between MiBs.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // testRefusal is a refusal with a short body.

@@ -6,7 +6,7 @@ import (
 	"net"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestWaitForRequests checks that WaitForRequests waits for the first request of each connection,

@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 
 	"golang.org/x/sys/unix"
 )

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestBallastOnAFullDisk checks that a disk, or a quota, which is fuller than it seems is no error

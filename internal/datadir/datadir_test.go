@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/bytestore"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func mustOpen(t *testing.T, path string) *Dir {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // trusts checks the recorded state of a folder's database.

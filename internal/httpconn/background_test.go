@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestBackgroundReadIsEnded ends reads of one byte while they wait: they fail as net/http expects,

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // pair returns a TCP connection's two ends, the first as a Conn.

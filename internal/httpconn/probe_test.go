@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 
 	"go.uber.org/goleak"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // part is a Positioned: the rest of a file, or of a part of it. It counts the bytes that are read

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestHold checks that Hold waits for a dead node's lease, is refused by a node that runs, and ends

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func network(a, b byte) Source {

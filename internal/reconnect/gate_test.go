@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // run makes n callers connect at once, and returns the largest number of attempts at a time.

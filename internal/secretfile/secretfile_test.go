@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sluice/internal/secretfile"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestFiles(t *testing.T) {

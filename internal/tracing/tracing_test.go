@@ -20,9 +20,9 @@ import (
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/database/whole"
-	"sluice/internal/testenv"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

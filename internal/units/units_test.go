@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/internal/units"
+	"sluice/test/testenv"
 )
 
 func TestParseSize(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"runtime"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // systems returns the file systems, which must behave alike, each with an empty folder.

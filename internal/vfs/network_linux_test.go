@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestNetworkFS looks at file systems of this machine, and at one that may have its data elsewhere:

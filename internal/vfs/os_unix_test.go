@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestOpenRefusesSpecialFiles opens files that are not regular, which must neither succeed nor wait

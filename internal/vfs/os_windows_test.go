@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestErrorsOfWindows checks that the system's errors are classified, even when they are wrapped.

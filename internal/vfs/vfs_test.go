@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // TestSyncDirNotOpened checks that a folder that cannot be opened is distinguished from a failed

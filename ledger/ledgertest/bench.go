@@ -11,9 +11,9 @@ import (
 
 	"sluice/database/dbtest"
 	"sluice/database/whole"
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // Bench measures a store's uses and paid reads, by one caller and by 64.

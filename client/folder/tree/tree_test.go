@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sluice/client/folder/tree"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestNames(t *testing.T) {

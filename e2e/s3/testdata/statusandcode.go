@@ -14,7 +14,7 @@ import (
 )
 
 // versitygw's suite compares the sentences of errors, and most tests ignore the status.
-// internal/testenv/setup.sh builds the suite with these functions in place of its own: they compare
+// test/testenv/setup.sh builds the suite with these functions in place of its own: they compare
 // status and code. Their errors end with the status and code that were received.
 
 func checkApiErr(err error, expected s3err.S3Error) error {

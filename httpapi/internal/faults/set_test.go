@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func mustParse(t *testing.T, texts ...string) (rules []Rule) {

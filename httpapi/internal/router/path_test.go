@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // clientVectors is the part of the public client's recorded behavior that concerns paths.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestStoresAreCurrent checks that stores.go has the contracts' methods.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // checkInput is the input for which catalogues of CRCs give the check value.

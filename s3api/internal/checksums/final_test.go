@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // parts returns parts of 5 MiB with these checksums.

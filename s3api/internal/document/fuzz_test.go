@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // FuzzDecode checks that the decoders return a value within the bounds, or ErrMalformed.

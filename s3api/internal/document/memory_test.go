@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDecodedMemoryIsCounted decodes the largest documents of each shape, and compares the memory

@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 const (

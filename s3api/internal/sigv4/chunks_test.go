@@ -16,7 +16,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/signer"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // sent is a signed request with its body as it is on the wire.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/signer"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // Credentials in the examples of Amazon's S3 API Reference.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"sluice/bytestore/localfs/internal/journal"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 // segmentOf returns a segment with objects, a removal, and bodies that are segments themselves. The

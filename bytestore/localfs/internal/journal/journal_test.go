@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"sluice/bytestore/localfs/internal/journal"
-	"sluice/internal/testenv"
 	"sluice/internal/vfs"
-	"sluice/internal/vfs/vfstest"
+	"sluice/test/testenv"
+	"sluice/test/vfstest"
 )
 
 const limit = 1 << 20

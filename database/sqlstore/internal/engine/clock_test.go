@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // machine is a machine's wall clock and elapsed time.

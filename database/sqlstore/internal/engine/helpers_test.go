@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // childEnv names the job that a re-executed test binary runs instead of the tests.

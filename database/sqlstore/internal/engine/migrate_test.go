@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // madeUp are migrations to the schemas 31 to 33.

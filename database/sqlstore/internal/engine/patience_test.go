@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // short is a call's patience where ErrBusy is expected.

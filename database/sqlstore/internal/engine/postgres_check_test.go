@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // checkedIndexes checks a store's indexes, and returns the findings and why indexes are not

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // hostsDSN returns a DSN with several hosts.

@@ -12,7 +12,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPostgresUnknownOutcome: a COMMIT's outcome is unknown only while the server cannot be

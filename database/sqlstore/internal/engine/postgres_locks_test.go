@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPostgresWriteSkew: of two transactions that each read a row that the other writes, the engine

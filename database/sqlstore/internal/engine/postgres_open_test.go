@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // patientDSN is appended to a DSN if the test itself holds a transaction open.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestAsynchronousPromotionLosesCommits: a standby that had not received everything becomes the

@@ -18,7 +18,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPostgresForgottenIsNotRunAgain: a process is suspended between a COMMIT and the query for its

@@ -10,7 +10,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPostgresReturnsUnderLoad: a server with little processor time is stopped at once and started

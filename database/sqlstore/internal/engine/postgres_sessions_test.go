@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestPostgresSlowConnectionIsKept: a connection that took long to open is used when its server is

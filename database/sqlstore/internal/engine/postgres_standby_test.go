@@ -13,7 +13,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // replicated is a primary that acknowledges only commits that its standby has.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func connectPostgres(t *testing.T, dsn string) *postgresConn {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestSharedTimer: each of many callers returns at its own time, or when it gets its result.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestLongReadDelaysNoWrites: while a read prevents that a log which has become too long is

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // runChild runs a re-executed test binary's job on the database at path.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestProbeSpace probes a folder with space and one that does not exist: neither is a full

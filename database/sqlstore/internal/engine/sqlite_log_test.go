@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // logOf runs statements on a new database, which changes after each of them, and returns the log's

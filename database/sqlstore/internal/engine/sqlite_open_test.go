@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 func TestDurabilitySettings(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 var errRollback = errors.New("rollback failed")

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // failingStmt is a statement that fails and has no effect.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // crashed returns a database as after a crash: its log holds rows that the database itself lacks.

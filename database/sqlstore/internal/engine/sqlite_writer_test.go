@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/database"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // openWithWriter opens a database and returns it with its writer.

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestStatsOfSQLite holds the writer and the only reader up, and checks the figures for the waiting

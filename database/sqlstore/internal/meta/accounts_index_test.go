@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestAccountsAreListedByIndex looks at the plans for a page of accounts in large tables: none

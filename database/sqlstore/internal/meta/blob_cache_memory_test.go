@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // inRequest returns copies of an account and a name as a server gets them: as parts of a much

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestStatsOfTheBlobCache reads blobs that are cached, that are not, and that do not fit together.

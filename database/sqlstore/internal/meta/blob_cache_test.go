@@ -12,8 +12,8 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestCacheServesWithoutQuery checks that a blob's second read makes no query.

@@ -12,9 +12,9 @@ import (
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/database/sqlstore/internal/usage"
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // TestExtentsGoInBulk counts the statements that insert a list of extents. On PostgreSQL each

@@ -14,8 +14,8 @@ import (
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestUnreferencedIsExact queries keys that are close together and far apart, with and without

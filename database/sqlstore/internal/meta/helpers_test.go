@@ -9,7 +9,7 @@ import (
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestMain checks that no goroutines outlive the tests.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // BenchmarkLists reports how long a page of 1,000 entries takes on PostgreSQL, in lists with a

@@ -14,8 +14,8 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // alone returns a store on the same database in which each lookup has its own query.

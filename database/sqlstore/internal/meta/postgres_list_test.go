@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/database/sqlstore/internal/engine"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // TestAllocationsOfLists checks that a page of names takes little more than one allocation for each

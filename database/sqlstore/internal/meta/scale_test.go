@@ -16,8 +16,8 @@ import (
 	"sluice/bytestore"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/usage"
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 // scaleEnv is the number of blobs up to which BenchmarkScale goes.

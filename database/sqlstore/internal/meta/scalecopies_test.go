@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/testenv"
 	"sluice/metastore"
+	"sluice/test/testenv"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/internal/boottime"
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestDoubtsKeepNoRequests checks that a charge in doubt, remembered for days, does not keep its

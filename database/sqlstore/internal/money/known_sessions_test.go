@@ -11,9 +11,9 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testclock"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 func mustCreateSession(t *testing.T, s *Ledger, id string, left int64) {

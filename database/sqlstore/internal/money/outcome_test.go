@@ -16,8 +16,8 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/requests"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 var updateOutcomes = flag.Bool("update-outcomes", false, "write the outcomes of idempotent calls to testdata")

@@ -13,8 +13,8 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 // waiting waits until n uses wait for their transactions.

@@ -11,8 +11,8 @@ import (
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
-	"sluice/internal/testenv"
 	"sluice/ledger"
+	"sluice/test/testenv"
 )
 
 // occupied opens a ledger on PostgreSQL, and occupies all its writers until release is called.

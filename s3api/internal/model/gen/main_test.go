@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sluice/internal/testenv"
+	"sluice/test/testenv"
 )
 
 // TestOperationsAreCurrent checks that operations.go has the operations that the SDK in go.mod has:

@@ -1,0 +1,196 @@
+package testenv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// Thing is a test's external dependency.
+type Thing string
+
+// The dependencies that tests can require.
+const (
+	NPM               Thing = "npm"                // node, and the packages of e2e/client
+	Strace            Thing = "strace"             // strace, and the right to trace a child
+	Chromium          Thing = "chromium"           // a Chromium, and the packages of e2e/client
+	Nginx             Thing = "nginx"              // an nginx with proxy_cache
+	HAProxy           Thing = "haproxy"            // the load balancer
+	Varnish           Thing = "varnish"            // the cache
+	Mandoc            Thing = "mandoc"             // checks manual pages
+	Promtool          Thing = "promtool"           // Prometheus, and the program that checks metrics and alerts
+	Shells            Thing = "shells"             // bash, zsh and fish
+	PostgreSQL        Thing = "postgresql"         // a PostgreSQL server's programs
+	VersityGW         Thing = "versitygw"          // an S3 server over a folder
+	S3Clients         Thing = "s3-clients"         // Debian's awscli, rclone, s3cmd, restic and python3-boto3
+	S3FS              Thing = "s3fs"               // s3fs, and the right to mount by FUSE
+	OapiCodegen       Thing = "oapi-codegen"       // the generator of Go clients, and the modules that its output needs
+	Drivers           Thing = "drivers"            // the modules of e2e/s3/testdata/drivers
+	RootMount         Thing = "root-mount"         // the right to mount a tmpfs
+	NetworkNamespaces Thing = "network-namespaces" // ip(8), and the right to make networks with it
+	Port9090          Thing = "port-9090"          // port 9090 free on the loopback addresses
+	Unix              Thing = "unix"               // signals, permission bits of files, and symbolic links
+)
+
+// servers are the dependencies that tests run as processes of their own, beside sluice or on the
+// built binary.
+var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW, S3Clients, S3FS, Drivers}
+
+// check returns nil if the thing is available, or an error that names the missing part.
+func check(thing Thing) error {
+	switch thing {
+	case NPM:
+		return checkNPM()
+	case Strace:
+		return checkStrace()
+	case Chromium:
+		if err := checkNPM(); err != nil {
+			return err
+		}
+		_, err := ChromiumPath()
+		return err
+	case Nginx:
+		_, err := NginxPath()
+		return err
+	case HAProxy:
+		_, err := HAProxyPath()
+		return err
+	case Varnish:
+		_, err := VarnishPath()
+		return err
+	case Mandoc:
+		_, err := exec.LookPath("mandoc")
+		return err
+	case Promtool:
+		_, err := exec.LookPath("promtool")
+		_, serr := exec.LookPath("prometheus")
+		return errors.Join(err, serr)
+	case Shells:
+		for _, shell := range []string{"bash", "zsh", "fish"} {
+			if _, err := exec.LookPath(shell); err != nil {
+				return err
+			}
+		}
+		return nil
+	case PostgreSQL:
+		return checkPostgreSQL()
+	case RootMount:
+		return checkRootMount()
+	case NetworkNamespaces:
+		return checkNetworkNamespaces()
+	case Port9090:
+		return checkPort9090()
+	case Unix:
+		if runtime.GOOS == "windows" {
+			return errors.New("this is Windows")
+		}
+		return nil
+	case VersityGW:
+		_, err := VersityGWPath()
+		return err
+	case S3Clients:
+		return checkS3Clients()
+	case OapiCodegen:
+		_, err := OapiCodegenPath()
+		return err
+	case S3FS:
+		_, err := exec.LookPath("s3fs")
+		_, serr := os.Stat("/dev/fuse")
+		return errors.Join(err, serr)
+	case Drivers:
+		return checkDrivers()
+	default:
+		return fmt.Errorf("testenv: unknown dependency %q", thing)
+	}
+}
+
+// ClientDir returns the folder with the npm packages and the scripts that use them.
+func ClientDir() (string, error) {
+	root, err := Root()
+	return filepath.Join(root, "e2e", "client"), err
+}
+
+// checkNPM returns an error unless node is in PATH and the lock file's packages are installed.
+func checkNPM() error {
+	if _, err := exec.LookPath("node"); err != nil {
+		return err
+	}
+	dir, err := ClientDir()
+	if err != nil {
+		return err
+	}
+	want, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return err
+	}
+	// setup.sh makes this copy after a complete installation.
+	have, err := os.ReadFile(filepath.Join(dir, "node_modules", ".installed-lock.json"))
+	if err != nil {
+		return fmt.Errorf("npm packages are not installed (run test/testenv/setup.sh): %w", err)
+	}
+	if !bytes.Equal(want, have) {
+		return errors.New("npm packages differ from package-lock.json (run test/testenv/setup.sh)")
+	}
+	return nil
+}
+
+// checkStrace returns an error unless strace can trace a child.
+func checkStrace() error {
+	out, err := exec.Command("strace", "-f", "-e", "trace=none", "true").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("strace cannot trace a child: %w: %s", err, out)
+	}
+	return nil
+}
+
+// checkPostgreSQL returns an error unless the server's programs and a user to run them as exist.
+func checkPostgreSQL() error {
+	_, err := PostgresBin()
+	_, cerr := serverUser()
+	return errors.Join(err, cerr)
+}
+
+// checkS3Clients returns an error unless the clients of S3 are installed. The interpreter is the
+// system's, because its packages are.
+func checkS3Clients() error {
+	for _, name := range []string{"/usr/bin/aws", "rclone", "s3cmd", "restic", "curl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return err
+		}
+	}
+	if out, err := exec.Command("/usr/bin/python3", "-c", "import boto3").CombinedOutput(); err != nil {
+		return fmt.Errorf("python3-boto3: %w: %s", err, out)
+	}
+	return nil
+}
+
+// checkDrivers returns an error unless the drivers' suites' modules were downloaded.
+func checkDrivers() error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	list := exec.Command("go", "list", "-deps", "-test", ".", "github.com/distribution/distribution/v3/registry/storage/driver/s3-aws")
+	list.Dir, list.Env = filepath.Join(root, "e2e/s3/testdata/drivers"), append(os.Environ(), "GOPROXY=off")
+	if out, err := list.CombinedOutput(); err != nil {
+		return fmt.Errorf("modules are missing (run test/testenv/setup.sh): %w: %s", err, out)
+	}
+	return nil
+}
+
+// checkPort9090 returns an error if the local development instance's port is in use.
+func checkPort9090() error {
+	for _, address := range []string{"127.0.0.1:9090", "[::1]:9090"} {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			continue
+		}
+		return errors.Join(fmt.Errorf("another process listens on %s", address), connection.Close())
+	}
+	return nil
+}
