@@ -10,7 +10,7 @@
 //     writer, sqlite_readers.go the pool for reads and sqlite_checkpoint.go the checkpoints.
 //     sqlite_errors.go, sqlite_commit.go and sqlite_health.go interpret errors.
 //   - postgres_*.go is the engine for PostgreSQL: postgres_open.go opens it, postgres_engine.go has
-//     the pool of connections, postgres_sessions.go which of them are used, postgres_hosts.go the
+//     the pool of connections, postgres_primary.go which of them are used, postgres_hosts.go the
 //     hosts that they lead to, postgres_tx.go transactions, postgres_retry.go their retries,
 //     postgres_commit.go the COMMIT, postgres_background.go the background tasks.
 //   - observe.go shows tests the statements that run.
