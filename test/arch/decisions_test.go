@@ -7,23 +7,18 @@ import (
 	"testing"
 )
 
-var (
-	tableRow = regexp.MustCompile(`(?m)^\|.*\n`)
-	// longDecisions are to be merged.
-	longDecisions = regexp.MustCompile(`^00(18|36)-`)
-)
+var tableRow = regexp.MustCompile(`(?m)^\|.*\n`)
 
 // TestDecisionsAreShort checks that a decision has at most 400 words, without tables.
 func TestDecisionsAreShort(t *testing.T) {
 	const limit = 400
 	found := 0
 	for _, d := range documents(t) {
-		name := filepath.Base(d.file)
 		if filepath.Dir(d.file) != filepath.Join("docs", "decisions") {
 			continue
 		}
 		found++
-		if words := len(strings.Fields(tableRow.ReplaceAllString(d.text, ""))); words > limit && !longDecisions.MatchString(name) {
+		if words := len(strings.Fields(tableRow.ReplaceAllString(d.text, ""))); words > limit {
 			t.Errorf("%s has %d words, want at most %d", d.file, words, limit)
 		}
 	}

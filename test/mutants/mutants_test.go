@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,42 +102,5 @@ func TestFaultList(t *testing.T) {
 		if faults, err := parseFaults(bad); err == nil {
 			t.Errorf("%q was parsed as %+v", bad, faults)
 		}
-	}
-}
-
-// TestDocumentCountsFaults checks that the table in docs/reliability.md has the groups of
-// faults.txt, with the number of faults that must be detected and of those with a reason.
-func TestDocumentCountsFaults(t *testing.T) {
-	root := testenv.Must(testenv.Root())(t)
-	list := testenv.Must(os.ReadFile(filepath.Join(root, "test", "mutants", "faults.txt")))(t)
-	document := testenv.Must(os.ReadFile(filepath.Join(root, "docs", "reliability.md")))(t)
-	_, list, _ = bytes.Cut(list, []byte("\n\n")) // the first paragraph is about the file
-	var want strings.Builder
-	row := func(group string, faults []fault) {
-		reasons := 0
-		for _, f := range faults {
-			if f.survives != "" {
-				reasons++
-			}
-		}
-		fmt.Fprintf(&want, "| %s | %d | %d |\n", group, len(faults)-reasons, reasons)
-	}
-	want.WriteString("| Faults of | must be detected | with a reason |\n|---|---|---|\n")
-	var all []fault
-	// A group begins with a comment and an empty line.
-	for section := range strings.SplitSeq("\n\n"+string(list), "\n\n// ") {
-		title, text, _ := strings.Cut(section, ".\n\n")
-		faults := testenv.Must(parseFaults(text))(t)
-		if len(faults) > 0 {
-			row(title, faults)
-			all = append(all, faults...)
-		}
-	}
-	row("all", all)
-	if !strings.Contains(string(document), "\n\n"+want.String()+"\n") {
-		t.Errorf("docs/reliability.md lacks the table of faults.txt:\n%s", want.String())
-	}
-	if faults, err := readFaults(root); err != nil || len(faults) != len(all) {
-		t.Errorf("%d faults are in groups, and %d in the file, %v", len(all), len(faults), err)
 	}
 }
