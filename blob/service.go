@@ -100,7 +100,7 @@ type Options struct {
 }
 
 // DefaultInlineSize is the default of Options.InlineSize in bytes. Above it an object is cheaper
-// than a larger row; docs/benchmarks.md has the measurement.
+// than a larger row; decision 4 has the measurement.
 const DefaultInlineSize = 16 << 10
 
 // DefaultReadBuffers is the default of Options.ReadBuffers in bytes.
