@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"sluice/history"
 	"sluice/integrity"
 	"sluice/metastore"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -151,12 +151,7 @@ type unreadableSource struct {
 func (s unreadableSource) Bodies(context.Context, integrity.BodySearch) error { return s.err }
 
 func (m healCuts) HealBody(ctx context.Context, d metastore.Damage, damaged, body []byte) error {
-	if m.after {
-		if err := m.Metadata.HealBody(ctx, d, damaged, body); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("killed: %w", database.ErrUnknownOutcome)
+	return m.kind.Do(database.ErrUnknownOutcome, func() error { return m.Metadata.HealBody(ctx, d, damaged, body) })
 }
 
 // TestHealInlineIsCut ends a heal while the source is searched, before the transaction and after
@@ -172,12 +167,12 @@ func TestHealInlineIsCut(t *testing.T) {
 			f.wantDamages(t, 1, "after the cut")
 		},
 		"before the transaction": func(t *testing.T, f *inlineFixture) {
-			s := blob.New(healCuts{Metadata: f.meta}, f.bytes, blob.Options{HealFrom: f.source})
+			s := blob.New(healCuts{f.meta, fault.Fail}, f.bytes, blob.Options{HealFrom: f.source})
 			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
 			f.wantDamages(t, 1, "after the cut")
 		},
 		"after the transaction": func(t *testing.T, f *inlineFixture) {
-			s := blob.New(healCuts{Metadata: f.meta, after: true}, f.bytes, blob.Options{HealFrom: f.source})
+			s := blob.New(healCuts{f.meta, fault.Lose}, f.bytes, blob.Options{HealFrom: f.source})
 			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
 			f.wantDamages(t, 0, "after the cut")
 		},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"sluice/history"
 	"sluice/integrity"
 	"sluice/metastore"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -165,19 +165,14 @@ func TestHealWaitsForSpace(t *testing.T) {
 	f.wantHealed(t)
 }
 
-// healCuts is the metadata of a process that is killed in HealExtent, before it or after it.
+// healCuts is metadata with a fault of HealExtent.
 type healCuts struct {
 	blob.Metadata
-	after bool
+	kind fault.Kind
 }
 
 func (m healCuts) HealExtent(ctx context.Context, d metastore.Damage, fresh metastore.Extent, retired metastore.ContentID) error {
-	if m.after {
-		if err := m.Metadata.HealExtent(ctx, d, fresh, retired); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("killed: %w", database.ErrUnknownOutcome)
+	return m.kind.Do(database.ErrUnknownOutcome, func() error { return m.Metadata.HealExtent(ctx, d, fresh, retired) })
 }
 
 // TestHealIsCut ends a heal before the new object is complete, before the transaction and after it.
@@ -196,11 +191,11 @@ func TestHealIsCut(t *testing.T) {
 			testenv.Is(t, testenv.Error(s.Heal(ctx)), context.Canceled, "a heal that is cut")
 		}, 0},
 		{"before the transaction", func(t *testing.T, f *damagedFixture) {
-			s := blob.New(healCuts{Metadata: f.meta}, f.bytes, blob.Options{HealFrom: copySource{Store: f.backup}})
+			s := blob.New(healCuts{f.meta, fault.Fail}, f.bytes, blob.Options{HealFrom: copySource{Store: f.backup}})
 			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
 		}, 1},
 		{"after the transaction", func(t *testing.T, f *damagedFixture) {
-			s := blob.New(healCuts{Metadata: f.meta, after: true}, f.bytes, blob.Options{HealFrom: copySource{Store: f.backup}})
+			s := blob.New(healCuts{f.meta, fault.Lose}, f.bytes, blob.Options{HealFrom: copySource{Store: f.backup}})
 			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
 			f.wantDamage(t, nil, "after the transaction")
 		}, 0},

@@ -14,6 +14,7 @@ import (
 
 	"sluice/client"
 	"sluice/micropay"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -44,8 +45,8 @@ type chainService struct {
 	sessions map[string]*wire.Session
 	sent     []sentPayment
 	requests int
-	refuse   wire.Code                 // every purchase with this code
-	fault    func(*http.Request) fault // nil: none
+	refuse   wire.Code                      // every purchase with this code
+	fault    func(*http.Request) fault.Kind // nil: none
 	before   func(path string, m *micropay.Micropayment)
 }
 
@@ -64,9 +65,9 @@ func newChainService(t *testing.T) *chainService {
 }
 
 func (s *chainService) client() *client.Client {
-	return newClient(s.t, &faulty{s, func(r *http.Request) fault {
+	return newClient(s.t, &faulty{s, func(r *http.Request) fault.Kind {
 		if s.fault == nil {
-			return pass
+			return fault.None
 		}
 		return s.fault(r)
 	}})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sluice/client"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -116,10 +117,10 @@ func TestPayerBuysAndRefills(t *testing.T) {
 // Invariant 142.
 func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 	t.Parallel()
-	for name, failure := range map[string]fault{"not delivered": lost, "no answer": noAnswer, "cut body": cutBody} {
+	for name, failure := range map[string]fault.Kind{"not delivered": fault.Fail, "no answer": fault.Lose, "cut body": fault.Tear} {
 		for _, attempts := range []int{1, 100} {
 			for _, pause := range []time.Duration{0, 2 * time.Minute, 25 * time.Hour} {
-				if pause > 0 && (attempts == 1 || failure == cutBody) {
+				if pause > 0 && (attempts == 1 || failure == fault.Tear) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %d times, %v later", name, attempts, pause), func(t *testing.T) {
@@ -143,14 +144,14 @@ func TestPayerPaysOnceWhateverIsLost(t *testing.T) {
 
 // payOnce buys, and adds to the session, while the request at, and those after it until attempts
 // have failed, have the fault. It returns true if there were fewer requests.
-func payOnce(t *testing.T, label fault, at, attempts int, pause time.Duration) bool {
+func payOnce(t *testing.T, label fault.Kind, at, attempts int, pause time.Duration) bool {
 	count, failing := 0, true
-	c := newClient(t, &faulty{newService(t, serviceOptions{price: 3}), func(*http.Request) fault {
+	c := newClient(t, &faulty{newService(t, serviceOptions{price: 3}), func(*http.Request) fault.Kind {
 		count++
 		if failing && count > at && count <= at+attempts {
 			return label
 		}
-		return pass
+		return fault.None
 	}})
 	dir := testenv.MemoryDir(t)
 	run := func() error {
@@ -170,7 +171,7 @@ func payOnce(t *testing.T, label fault, at, attempts int, pause time.Duration) b
 	}
 	failing = false
 	time.Sleep(pause) // of the bubble's clock
-	if at == 1 && pause > 24*time.Hour && attempts > 1 && label != lost {
+	if at == 1 && pause > 24*time.Hour && attempts > 1 && label != fault.Fail {
 		// The channel was opened, and its id cannot be found any more.
 		checkMessage(t, run(), client.ErrConflict, "remove the state file")
 		return false

@@ -15,6 +15,7 @@ import (
 
 	"sluice/client"
 	"sluice/micropay"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -26,7 +27,7 @@ const (
 // payerModel is a payer, its signed amounts, and the service that it pays.
 type payerModel struct {
 	*rapid.T
-	faults  []fault        // of the network while the payer buys; otherwise it works
+	faults  []fault.Kind   // of the network while the payer buys; otherwise it works
 	network *client.Client // the payer's
 	perfect *client.Client // over a network that works
 	worst   bool           // reports whether the payer buys
@@ -45,7 +46,7 @@ func (m *payerModel) check(err error) {
 
 // newPayerModel opens a channel for the account with a number, and starts its payer.
 func newPayerModel(t *rapid.T, s *service, dir string, number int) *payerModel {
-	networks := [][]fault{{pass}, {pass, pass, pass, lost}, {pass, pass, noAnswer}, {pass, pass, lost, noAnswer, cutBody}}
+	networks := [][]fault.Kind{{fault.None}, {fault.None, fault.None, fault.None, fault.Fail}, {fault.None, fault.None, fault.Lose}, {fault.None, fault.None, fault.Fail, fault.Lose, fault.Tear}}
 	m := &payerModel{T: t, faults: rapid.SampledFrom(networks).Draw(t, "network")}
 	secret := [32]byte{byte(number), byte(number >> 8), 1}
 	key := inCheck(micropay.NewPrivateKey(micropay.KeyEd25519, secret[:]))(m.T)
@@ -62,9 +63,9 @@ func newPayerModel(t *rapid.T, s *service, dir string, number int) *payerModel {
 	return m
 }
 
-func (m *payerModel) fault(*http.Request) fault {
+func (m *payerModel) fault(*http.Request) fault.Kind {
 	if !m.worst {
-		return pass
+		return fault.None
 	}
 	return rapid.SampledFrom(m.faults).Draw(m.T, "fault")
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"sluice/client"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -58,11 +59,11 @@ func TestPendingPurchaseOfAServiceThatWasSetBack(t *testing.T) {
 			dir := testenv.MemoryDir(t)
 			one := func(o *client.PayerOptions) { o.Chunksets = 1 }
 			wantSession(s.pay(dir, one).Ensure(t.Context(), 1))(t, 1, "")
-			away := pass
-			s.fault = func(r *http.Request) fault {
-				if away == pass && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/sessions") {
-					away = lost
-					return noAnswer
+			away := fault.None
+			s.fault = func(r *http.Request) fault.Kind {
+				if away == fault.None && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/sessions") {
+					away = fault.Fail
+					return fault.Lose
 				}
 				return away
 			}

@@ -15,6 +15,7 @@ import (
 
 	"sluice/client"
 	"sluice/micropay"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -132,23 +133,23 @@ func TestPayerShrinksToWhatARefusalPermits(t *testing.T) {
 func TestPayerRenewsWhatHasExpired(t *testing.T) {
 	for name, test := range map[string]struct {
 		stopped string
-		fault   fault // of the first six renewals
+		fault   fault.Kind // of the first six renewals
 	}{
-		"at the limit": {"", pass},
-		"stopped":      {"a payment of 9 units has expired before it was collected: renew it", pass},
-		"lost":         {"", lost},
-		"no answer":    {"", noAnswer},
+		"at the limit": {"", fault.None},
+		"stopped":      {"a payment of 9 units has expired before it was collected: renew it", fault.None},
+		"lost":         {"", fault.Fail},
+		"no answer":    {"", fault.Lose},
 	} {
 		runInBubble(t, name, func(t *testing.T) {
 			s := newChainService(t)
 			s.away = true
 			dir, renewals := testenv.MemoryDir(t), 0
-			s.fault = func(r *http.Request) fault {
+			s.fault = func(r *http.Request) fault.Kind {
 				if !strings.HasSuffix(r.URL.Path, "/renew") {
-					return pass
+					return fault.None
 				}
 				if renewals++; renewals > 6 {
-					return pass
+					return fault.None
 				}
 				return test.fault
 			}

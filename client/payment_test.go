@@ -18,6 +18,7 @@ import (
 
 	"sluice/access"
 	"sluice/client"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -152,21 +153,21 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 	t.Parallel()
 	const cutAt = wire.ChunksetSize * 3 / 2
 	for name, test := range map[string]struct {
-		fault            fault
+		fault            fault.Kind
 		limit            int64
 		requests         int
 		charged, inDoubt int64
 		want             error
 	}{
-		"cut, no limit":            {cutBody, 0, 2, 5, 0, nil},
-		"cut, limit suffices":      {cutBody, 5, 2, 5, 0, nil},
-		"cut, limit too small":     {cutBody, 4, 2, 3, 0, client.ErrPaymentRequired},
-		"cut, limit of one read":   {cutBody, 3, 1, 3, 0, client.ErrPaymentRequired},
-		"no answer, no limit":      {noAnswer, 0, 2, 6, 3, nil},
-		"no answer, limit":         {noAnswer, 6, 2, 6, 3, nil},
-		"no answer, limit reached": {noAnswer, 5, 1, 3, 3, client.ErrOutcomeUnknown},
-		"not delivered":            {lost, 6, 2, 6, 3, nil},
-		"limit below the blob":     {pass, 2, 1, 0, 0, client.ErrPaymentRequired},
+		"cut, no limit":            {fault.Tear, 0, 2, 5, 0, nil},
+		"cut, limit suffices":      {fault.Tear, 5, 2, 5, 0, nil},
+		"cut, limit too small":     {fault.Tear, 4, 2, 3, 0, client.ErrPaymentRequired},
+		"cut, limit of one read":   {fault.Tear, 3, 1, 3, 0, client.ErrPaymentRequired},
+		"no answer, no limit":      {fault.Lose, 0, 2, 6, 3, nil},
+		"no answer, limit":         {fault.Lose, 6, 2, 6, 3, nil},
+		"no answer, limit reached": {fault.Lose, 5, 1, 3, 3, client.ErrOutcomeUnknown},
+		"not delivered":            {fault.Fail, 6, 2, 6, 3, nil},
+		"limit below the blob":     {fault.None, 2, 1, 0, 0, client.ErrPaymentRequired},
 	} {
 		runInBubble(t, name, func(t *testing.T) {
 			s := newService(t, serviceOptions{price: 3})
@@ -185,12 +186,12 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 				if len(ranges) > 1 {
 					return s.RoundTrip(r)
 				}
-				if test.fault != cutBody {
-					return (&faulty{s, func(*http.Request) fault { return test.fault }}).RoundTrip(r)
+				if test.fault != fault.Tear {
+					return (&faulty{s, func(*http.Request) fault.Kind { return test.fault }}).RoundTrip(r)
 				}
 				resp, err := s.RoundTrip(r)
 				if err == nil {
-					resp.Body = &cutReader{resp.Body, cutAt}
+					resp.Body = fault.Torn(resp.Body, cutAt)
 				}
 				return resp, err
 			}))
@@ -205,7 +206,7 @@ func TestPaidReadIsContinuedWithinItsLimit(t *testing.T) {
 			if len(ranges) != test.requests || payment.Charged() != test.charged || payment.InDoubt() != test.inDoubt {
 				t.Errorf("%d requests %q, charged %d, in doubt %d", len(ranges), ranges, payment.Charged(), payment.InDoubt())
 			}
-			if test.fault == cutBody && test.requests == 2 && ranges[1] != fmt.Sprintf("bytes=%d-%d", cutAt, len(want)-1) {
+			if test.fault == fault.Tear && test.requests == 2 && ranges[1] != fmt.Sprintf("bytes=%d-%d", cutAt, len(want)-1) {
 				t.Errorf("ranges %q", ranges)
 			}
 		})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -28,6 +27,7 @@ import (
 	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/session"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -132,54 +132,14 @@ func newSigner(number byte) (*micropay.Signer, error) {
 	return micropay.NewSigner(micropay.SchemeEd25519, key)
 }
 
-// fault is a request's or its response's fault, or none.
-type fault int
-
-const (
-	pass     fault = iota
-	lost           // it is not delivered
-	noAnswer       // it is delivered, and its response is lost
-	cutBody        // it is delivered, and its response ends within its body
-)
-
 // faulty is a transport that applies a fault to each request.
 type faulty struct {
 	next  http.RoundTripper
-	fault func(*http.Request) fault
+	fault func(*http.Request) fault.Kind
 }
 
 func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
-	failure := f.fault(r)
-	if failure == lost {
-		if r.Body != nil {
-			_ = r.Body.Close() // it was not sent
-		}
-		return nil, errCut
-	}
-	resp, err := f.next.RoundTrip(r)
-	if err != nil || failure == pass {
-		return resp, err
-	}
-	if failure == cutBody && resp.ContentLength > 0 {
-		resp.Body = &cutReader{resp.Body, resp.ContentLength - 1}
-		return resp, nil
-	}
-	return nil, errors.Join(errCut, resp.Body.Close())
-}
-
-// cutReader reads left bytes and then fails.
-type cutReader struct {
-	io.ReadCloser
-	left int64
-}
-
-func (c *cutReader) Read(p []byte) (int, error) {
-	if c.left == 0 {
-		return 0, errCut
-	}
-	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), c.left)])
-	c.left -= int64(n)
-	return n, err
+	return f.fault(r).Send(r, f.next)
 }
 
 // example returns a client for a new service, for the examples. The examples run against a real

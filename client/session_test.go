@@ -9,29 +9,30 @@ import (
 	"sluice/access"
 	"sluice/client"
 	"sluice/micropay"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
 // firstAttempts returns a fault for the first attempts of each request that changes something.
-func firstAttempts(label fault, attempts int) func(*http.Request) fault {
+func firstAttempts(label fault.Kind, attempts int) func(*http.Request) fault.Kind {
 	sent := map[string]int{}
-	return func(r *http.Request) fault {
+	return func(r *http.Request) fault.Kind {
 		if r.Method == http.MethodGet {
-			return pass
+			return fault.None
 		}
 		key := r.Method + r.URL.Path + r.Header.Get("Idempotency-Key")
 		sent[key]++
 		if sent[key] <= attempts {
 			return label
 		}
-		return pass
+		return fault.None
 	}
 }
 
 // TestSessionsAndChannelsWithLostAnswers checks that requests are repeated after lost and cut
 // responses, and have their effect once.
 func TestSessionsAndChannelsWithLostAnswers(t *testing.T) {
-	for name, failure := range map[string]fault{"no fault": pass, "not delivered": lost, "no response": noAnswer, "cut body": cutBody} {
+	for name, failure := range map[string]fault.Kind{"no fault": fault.None, "not delivered": fault.Fail, "no response": fault.Lose, "cut body": fault.Tear} {
 		runInBubble(t, name, func(t *testing.T) {
 			c := newClient(t, &faulty{newService(t, serviceOptions{reads: access.ReadsPublic}), firstAttempts(failure, 2)})
 			ctx := t.Context()

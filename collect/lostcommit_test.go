@@ -4,30 +4,21 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"sluice/database"
 	"sluice/ledger"
+	"sluice/test/fault"
 )
 
-// lostCommit is a store that loses how the next BeginSubmission ended, which has committed or not.
+// lostCommit is a store with a fault of BeginSubmission.
 type lostCommit struct {
 	Store
-	commits bool
-	lost    atomic.Bool
+	fault.Point[string]
 }
 
 func (l *lostCommit) BeginSubmission(ctx context.Context, s ledger.Submission) error {
-	if l.lost.Swap(true) {
-		return l.Store.BeginSubmission(ctx, s)
-	}
-	if l.commits {
-		if err := l.Store.BeginSubmission(ctx, s); err != nil {
-			return err
-		}
-	}
-	return database.ErrUnknownOutcome
+	return l.Do("BeginSubmission", func() error { return l.Store.BeginSubmission(ctx, s) })
 }
 
 // TestLostCommitOfASubmission loses the answer to the COMMIT that begins a submission. The payment
@@ -35,9 +26,9 @@ func (l *lostCommit) BeginSubmission(ctx context.Context, s ledger.Submission) e
 // Invariant 165.
 func TestLostCommitOfASubmission(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, m *onFullnode) {
-		for i, commits := range []bool{true, false} {
+		for i, kind := range []fault.Kind{fault.Lose, fault.Fail} {
 			c := m.fund(uint64(i+1), 1000)
-			m.over = &lostCommit{Store: m.store, commits: commits}
+			m.over = &lostCommit{m.store, fault.Point[string]{Kind: kind, Err: database.ErrUnknownOutcome}}
 			stop := m.run()
 			c.payNow(10)
 			c.settled()

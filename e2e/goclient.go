@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -20,10 +21,11 @@ import (
 
 	goclient "sluice/client"
 	"sluice/micropay"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
-// CountingProxy is a reverse proxy that counts requests and bytes, and can damage them.
+// CountingProxy is a reverse proxy that counts requests and bytes, and can lose responses.
 type CountingProxy struct {
 	URL string
 
@@ -39,7 +41,7 @@ type CountingProxy struct {
 	limit     int           // 0: none
 	reached   chan struct{} // closed after limit responses; then further requests wait for proceed
 	proceed   chan struct{}
-	Damage    bool // flips a bit of each GET
+	Lose      func(*http.Request) bool // returns whether a response is lost; nil: none is
 }
 
 // NewCountingProxy starts a proxy before a server.
@@ -56,7 +58,10 @@ func NewCountingProxyOn(t testing.TB, s *Server, network func(net.Listener) net.
 	p := &CountingProxy{Uploads: map[string]bool{}, Parts: map[string]int{}, Ranges: map[string]int{}, Delivered: map[string]int{}}
 	p.idle = sync.NewCond(&p.Mu)
 	reverse := &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out = r.Out.WithContext(context.WithoutCancel(r.Out.Context())) // the server gets each request
+		},
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:       log.New(io.Discard, "", 0), // the client is killed
 		FlushInterval:  -1,
@@ -122,8 +127,14 @@ func (p *CountingProxy) Requested() map[string]int {
 	return maps.Clone(p.Ranges)
 }
 
-// alter counts a response before it is sent, and damages it.
+// alter counts a response before it is sent, and or loses it.
 func (p *CountingProxy) alter(r *http.Response) error {
+	p.Mu.Lock()
+	lose := p.Lose
+	p.Mu.Unlock()
+	if lose != nil && lose(r.Request) {
+		return errors.Join(fault.ErrFault, r.Body.Close())
+	}
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	method, path := r.Request.Method, r.Request.URL.Path
@@ -139,9 +150,6 @@ func (p *CountingProxy) alter(r *http.Response) error {
 	if r.StatusCode == 206 {
 		p.Ranges[r.Request.Header.Get("Range")]++
 		p.count()
-	}
-	if p.Damage && r.Request.Method == "GET" {
-		r.Body = &damagedBody{r.Body, false}
 	}
 	return nil
 }
@@ -208,23 +216,6 @@ func (p *CountingProxy) end() {
 		p.idle.Broadcast()
 	}
 }
-
-// damagedBody flips a bit in the first byte.
-type damagedBody struct {
-	body io.ReadCloser
-	done bool
-}
-
-func (b *damagedBody) Read(p []byte) (int, error) {
-	n, err := b.body.Read(p)
-	if n > 0 && !b.done {
-		b.done = true
-		p[0] ^= 1
-	}
-	return n, err
-}
-
-func (b *damagedBody) Close() error { return b.body.Close() }
 
 // GoPayer returns the Go client's payer for account 1. It buys 2 chunksets at a time.
 func GoPayer(ctx context.Context, c *goclient.Client, stateFile string, change ...func(*goclient.PayerOptions)) (*goclient.Payer, error) {

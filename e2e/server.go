@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -59,7 +58,6 @@ type Options struct {
 	Flags   []string      // additional flags of serve
 	Wrapper []string      // command line to run the binary under
 	Tuning  Tuning        // a binary that is built for that has it
-	Binary  string        // the one under test if empty, or one that is built with the tag tuned if Tuning is not
 	Dirty   bool          // the process may end with errors or be killed
 	Socket  *os.File      // a listener that the process inherits as file descriptor 3
 	Damaged bool          // stored bytes may be damaged, so 500 is expected
@@ -90,7 +88,7 @@ func Start(t testing.TB, o Options) *Server {
 func (s *Server) Launch() {
 	s.T.Helper()
 	line := slices.Concat(s.Options.Wrapper, []string{s.binary(), "serve", "--addr", s.Options.Addr, "--data", s.Data}, s.Options.Flags)
-	if s.Options.Binary == "" && !slices.Contains(s.Options.Flags, "--s3-addr") {
+	if !slices.Contains(s.Options.Flags, "--s3-addr") {
 		line = append(line, "--s3-addr", "off") // the default is one port for all servers
 	}
 	if s.Options.Certs != nil {
@@ -109,10 +107,10 @@ func (o Options) Tuned(t Tuning) Options {
 }
 
 func (s *Server) binary() string {
-	if s.Options.Binary == "" && len(s.Options.Tuning) > 0 {
+	if len(s.Options.Tuning) > 0 {
 		return testenv.Must(tunedSluice())(s.T)
 	}
-	return cmp.Or(s.Options.Binary, Sluice)
+	return Sluice
 }
 
 // Run starts a command line and waits until the server is ready.
@@ -418,34 +416,4 @@ func eachFile(t testing.TB, folder string, do func(path string, info fs.FileInfo
 		return err
 	})
 	testenv.OK(t, err)
-}
-
-// LongEnough calls try with longer and longer durations until try reports that it was done within
-// one. A busy machine can be too slow for a short one.
-func LongEnough(t testing.TB, shortest time.Duration, try func(time.Duration) bool) {
-	t.Helper()
-	for life := shortest; !try(life); life *= 2 {
-		if life > Patience {
-			t.Fatalf("%v are not long enough", life)
-		}
-	}
-}
-
-// FlipBit flips one bit in the only stored file with this size.
-func (s *Server) FlipBit(size, offset int64) {
-	s.T.Helper()
-	flipped := 0
-	for name, have := range s.Files() {
-		if have != size {
-			continue
-		}
-		text, err := os.ReadFile(name)
-		testenv.OK(s.T, err)
-		text[offset] ^= 1
-		testenv.OK(s.T, os.WriteFile(name, text, 0o600))
-		flipped++
-	}
-	if flipped != 1 {
-		s.T.Fatalf("%d files of %d bytes, want 1", flipped, size)
-	}
 }

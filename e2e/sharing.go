@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -128,6 +127,7 @@ func (s *Sharers) RunAndKill(random *rand.Rand, count int64, node *Server, resta
 	Client.CloseIdleConnections()
 	restart()
 	s.resolve(killed)
+	s.each((*sharer).read)
 	if s.T.Failed() {
 		s.T.FailNow()
 	}
@@ -157,27 +157,30 @@ func (s *Sharers) Delete() {
 	delete(names, "")
 	most := slices.Max(append(slices.Collect(maps.Values(names)), 0))
 	s.T.Logf("%d requests, %d without a response, %d repeated, at most %d names with one content", s.done.Load(), len(s.lost), s.repeats, most)
-	each := func(do func(a *sharer, target string) error) {
-		var all sync.WaitGroup
-		for _, a := range s.all {
-			all.Go(func() {
-				for target := range a.names {
-					if err := do(a, target); err != nil {
-						s.T.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-	}
-	each((*sharer).read)
-	each((*sharer).remove)
+	s.each((*sharer).read)
+	s.each((*sharer).remove)
 	on := s.Nodes[0]
 	for i := range 2 * sharerCount {
 		for _, id := range on.OpenUploads(sharerAccount(i/2, i%2)) {
 			on.Must(204, "DELETE", "/v1/multipart-uploads/"+id, nil)
 		}
 	}
+}
+
+// each does something with each sharer's names.
+func (s *Sharers) each(do func(a *sharer, target string) error) {
+	s.T.Helper()
+	var all sync.WaitGroup
+	for _, a := range s.all {
+		all.Go(func() {
+			for target := range a.names {
+				if err := do(a, target); err != nil {
+					s.T.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // NoObjectIsLeft waits until the bytes' folder has no objects but those that killed requests
@@ -293,9 +296,11 @@ func (a *sharer) upload(target string) error {
 	}
 	id := Text(a.T, r.Object(a.T), "uploadId")
 	for i := 0; i*part < len(body); i++ {
-		r, err := on.Try("PUT", PartTarget(id, i), body[i*part:min(len(body), (i+1)*part)])
-		if err != nil || r.Status != 200 {
-			return a.answered("part", r, err, 200)
+		for range 1 + a.random.IntN(2) { // some are sent twice
+			r, err := on.Try("PUT", PartTarget(id, i), body[i*part:min(len(body), (i+1)*part)])
+			if err != nil || r.Status != 200 {
+				return a.answered("part", r, err, 200)
+			}
 		}
 	}
 	complete := func(on *Server) (int, error) {
@@ -452,81 +457,4 @@ func (a *sharer) move(source, target string) error {
 	}
 	r, err := send(a.node())
 	return a.answered("move", r, err, want)
-}
-
-// answered records the open request's effect. It returns an error if there was no response, and the
-// test fails if its status is not the wanted one.
-func (a *sharer) answered(label string, r Response, err error, want int) error {
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s of %q: %w", label, a.open.names, err)
-	case r.Status != want:
-		return fmt.Errorf("%s of %q: %v, want %d, the names have %+v", label, a.open.names, r, want, a.names)
-	}
-	for i, name := range a.open.names {
-		a.names[name] = a.open.after[i]
-	}
-	a.open = nil
-	return nil
-}
-
-// resolve checks that a request without a response has had its effect or none, and repeats it if
-// that is possible.
-func (a *sharer) resolve(u *unanswered) {
-	a.T.Helper()
-	none, whole := true, true
-	found := make([]held, len(u.names))
-	for i, name := range u.names {
-		before, after := a.names[name], u.after[i]
-		r := a.node().Do("HEAD", name, nil)
-		if r.Status == 200 {
-			found[i] = held{etag: r.Header.Get("ETag"), color: r.Header.Get("Blob-Meta-Color")}
-		} else if r.Status != 404 && r.Status != 410 {
-			a.T.Errorf("HEAD %s after a kill: %v", name, r)
-		}
-		found[i].expires = before.expires || after.expires
-		if u.other && i == len(u.names)-1 {
-			_, known := a.sent.Load(found[i].etag)
-			whole = whole && (known || after.expires)
-		} else {
-			whole = whole && agrees(found[i], after)
-		}
-		none = none && agrees(found[i], before)
-	}
-	if !none && !whole {
-		a.T.Errorf("after a kill %q have %+v: want all of %+v or nothing of it, the names had %+v", u.names, found, u.after, a.names)
-		return
-	}
-	for i, name := range u.names {
-		a.names[name] = found[i]
-	}
-	if u.again == nil {
-		return
-	}
-	a.repeats++
-	if status, err := u.again(a.node()); err != nil || status != 200 {
-		a.T.Errorf("the request for %q, repeated after a kill: status %d, %v", u.names, status, err)
-		return
-	}
-	for i, name := range u.names {
-		a.names[name] = u.after[i]
-		if err := a.read(name); err != nil {
-			a.T.Errorf("after the repeated request: %v", err)
-		}
-	}
-}
-
-// agrees reports whether a name has the wanted content.
-func agrees(found, want held) bool {
-	return found.etag == want.etag && (found.color == want.color || want.color == "" || found.etag == "") || want.expires && found.etag == ""
-}
-
-// accountAndName returns the parts of BlobTarget's result.
-func accountAndName(target string) (account, name string) {
-	account, name, _ = strings.Cut(strings.TrimPrefix(target, "/v1/blobs/"), "/")
-	name, err := url.PathUnescape(name)
-	if err != nil {
-		panic(err) // BlobTarget escapes
-	}
-	return account, name
 }

@@ -91,23 +91,12 @@ func (s *Server) Logged(texts ...string) {
 	}
 }
 
-// CheckFailedStart checks that a command has failed with exit code 1, one line on standard error
-// that contains these words, and nothing on standard output.
-func CheckFailedStart(t *testing.T, r Result, words ...string) {
-	t.Helper()
-	checkFailure(t, r, 1, words)
-}
-
-// CheckWrongUsage is checkFailedStart for exit code 2.
+// CheckWrongUsage checks that a command has failed with exit code 2, one line on standard error that
+// contains these words, and nothing on standard output.
 func CheckWrongUsage(t *testing.T, r Result, words ...string) {
 	t.Helper()
-	checkFailure(t, r, 2, words)
-}
-
-func checkFailure(t *testing.T, r Result, code int, words []string) {
-	t.Helper()
-	if r.Code != code || r.Stdout != "" {
-		t.Errorf("exit code %d, standard output %q, want %d and nothing", r.Code, r.Stdout, code)
+	if r.Code != 2 || r.Stdout != "" {
+		t.Errorf("exit code %d, standard output %q, want 2 and nothing", r.Code, r.Stdout)
 	}
 	lines := strings.Split(strings.TrimSpace(r.Stderr), "\n")
 	if len(lines) != 1 {

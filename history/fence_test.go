@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/history"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -372,10 +374,10 @@ func (g guarded) hangsOn(t *testing.T, what string) {
 func TestFenceCutAtEachStep(t *testing.T) {
 	t.Parallel()
 	for _, fresh := range []bool{true, false} {
-		for _, after := range []bool{false, true} {
+		for _, kind := range kills {
 			for _, copyFirst := range []bool{false, true} {
 				for step, cut := 1, true; cut; step++ {
-					synctest.Test(t, func(t *testing.T) { cut = cutAt(t, &killer{step: step, after: after}, fresh, copyFirst) })
+					synctest.Test(t, func(t *testing.T) { cut = cutAt(t, killedAt(step, kind), fresh, copyFirst) })
 				}
 			}
 		}
@@ -383,24 +385,24 @@ func TestFenceCutAtEachStep(t *testing.T) {
 }
 
 // cutAt kills a node at a step. It returns false if there is no such step.
-func cutAt(t *testing.T, k *killer, fresh, copyFirst bool) bool {
+func cutAt(t *testing.T, k *fault.Point[string], fresh, copyFirst bool) bool {
 	bytes, meta := memory.New(), openMeta(t)
 	if !fresh {
 		mustGuard(t, meta, bytes).stop()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if h, err := history.Open(ctx, cutFacts{meta, k}, cutBytes{bytes, k}, shared); err == nil {
+	if h, err := history.Open(ctx, cutFacts{meta, k}, bytetest.Faulty{Store: bytes, Point: k}, shared); err == nil {
 		go h.Watch(ctx, func(error, error) {})
 		time.Sleep(fenceLimit)
 		if h.Commit() == nil { // else it was killed
 			time.Sleep(fenceLimit)
 		}
-	} else if !errors.Is(err, errKilled) {
+	} else if !errors.Is(err, fault.ErrFault) {
 		t.Fatal(err)
 	}
 	cancel()
 	synctest.Wait()
-	if k.seen < k.step {
+	if !k.Struck() {
 		return false
 	}
 	databases := []*metaFile{meta, copyOf(t, meta)}
@@ -422,7 +424,7 @@ func cutAt(t *testing.T, k *killer, fresh, copyFirst bool) bool {
 	}
 	for i, g := range nodes {
 		if g.holds(t) != (i == 0) {
-			t.Errorf("fresh %t, copy first %t, step %d, after %t: node %d holds the bytes: %t", fresh, copyFirst, k.step, k.after, i, i != 0)
+			t.Errorf("fresh %t, copy first %t, step %d %s: node %d holds the bytes: %t", fresh, copyFirst, k.K, k.Kind, i, i != 0)
 		}
 	}
 	return true
@@ -430,36 +432,23 @@ func cutAt(t *testing.T, k *killer, fresh, copyFirst bool) bool {
 
 type cutFacts struct {
 	*metaFile
-	*killer
+	*fault.Point[string]
 }
 
 func (m cutFacts) SetProperty(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.metaFile.SetProperty(ctx, name, value) })
+	return m.Do("change", func() error { return m.metaFile.SetProperty(ctx, name, value) })
 }
 
 func (m cutFacts) ReplaceProperty(ctx context.Context, name, old, value string) error {
-	return m.do(func() error { return m.metaFile.ReplaceProperty(ctx, name, old, value) })
+	return m.Do("change", func() error { return m.metaFile.ReplaceProperty(ctx, name, old, value) })
 }
 
 func (m cutFacts) AddRecord(ctx context.Context, generation int64, after database.Record, owner string) (r database.Record, err error) {
-	return r, m.do(func() error { r, err = m.metaFile.AddRecord(ctx, generation, after, owner); return err })
+	return r, m.Do("change", func() error { r, err = m.metaFile.AddRecord(ctx, generation, after, owner); return err })
 }
 
 func (m cutFacts) RecordOutside(ctx context.Context, generation int64, r database.Record) error {
-	return m.do(func() error { return m.metaFile.RecordOutside(ctx, generation, r) })
-}
-
-type cutBytes struct {
-	bytestore.Store
-	*killer
-}
-
-func (b cutBytes) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
-	return b.do(func() error { return b.Store.Put(ctx, name, src, size) })
-}
-
-func (b cutBytes) Delete(ctx context.Context, names ...bytestore.Name) error {
-	return b.do(func() error { return b.Store.Delete(ctx, names...) })
+	return m.Do("change", func() error { return m.metaFile.RecordOutside(ctx, generation, r) })
 }
 
 // TestFenceOverHistories runs random histories of databases that are copied, also a long time

@@ -5,77 +5,56 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/history"
 	"sluice/ledger"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
-var errKilled = errors.New("killed here")
+// kills are the ways in which a process dies at a step.
+var kills = []fault.Kind{fault.Fail, fault.Lose}
 
-// killer performs a first start's steps until the process dies at one: before the step takes
-// effect, or after.
-type killer struct {
-	step  int
-	after bool
-	seen  int
-}
-
-func (k *killer) do(step func() error) error {
-	k.seen++
-	if k.seen < k.step || k.step == 0 {
-		return step()
-	}
-	if k.seen == k.step && k.after {
-		return errors.Join(step(), errKilled)
-	}
-	return errKilled
-}
-
-type killedBytes struct {
-	bytestore.Store
-	*killer
-}
-
-func (b killedBytes) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
-	return b.do(func() error { return b.Store.Put(ctx, name, src, size) })
+// killedAt returns a kill at a write's step, counted from 1.
+func killedAt(step int, kind fault.Kind) *fault.Point[string] {
+	return &fault.Point[string]{K: int64(step - 1), Kind: kind, Kills: true, Match: func(name string) bool { return name != "open" }}
 }
 
 type killedMeta struct {
 	database.Properties
-	*killer
+	*fault.Point[string]
 }
 
 func (m killedMeta) SetProperty(ctx context.Context, name, value string) error {
-	return m.do(func() error { return m.Properties.SetProperty(ctx, name, value) })
+	return m.Do("set", func() error { return m.Properties.SetProperty(ctx, name, value) })
 }
 
 // Invariant 11.
 func TestFirstStartCutAtEachStep(t *testing.T) {
 	ctx := context.Background()
-	for _, after := range []bool{false, true} {
+	for _, kind := range kills {
 		for step := 1; ; step++ {
 			f := newFixture(t)
-			k := &killer{step: step, after: after}
-			_, err := history.Bind(ctx, killedMeta{f.meta, k}, killedBytes{f.bytes, k})
+			k := killedAt(step, kind)
+			_, err := history.Bind(ctx, killedMeta{f.meta, k}, bytetest.Faulty{Store: f.bytes, Point: k})
 			if err == nil {
 				if step < 3 {
 					t.Fatalf("a first start has only %d steps", step-1)
 				}
 				break
 			}
-			if !errors.Is(err, errKilled) {
+			if !errors.Is(err, fault.ErrFault) {
 				t.Fatal(err)
 			}
-			t.Run(fmt.Sprintf("step %d, after %t", step, after), func(t *testing.T) {
+			t.Run(fmt.Sprintf("step %d %s", step, kind), func(t *testing.T) {
 				inBytes := testenv.Must(history.ReadID(ctx, f.bytes.Open, history.InstanceObject))(t)
 				// Other metadata must never adopt what this one has begun.
 				other := newFixture(t)

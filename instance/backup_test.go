@@ -18,11 +18,13 @@ import (
 	"sluice/backup"
 	"sluice/blob"
 	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/history"
 	"sluice/metastore"
 	"sluice/storage"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -285,9 +287,8 @@ func cutAtEachStep(t *testing.T, data string, repository func() *backup.Reposito
 	for step := 1; ; step++ {
 		repo := repository()
 		before := testenv.Must(repo.List(t.Context()))(t)
-		left := step
 		store := repo.Bytes
-		repo.Bytes = cutPuts{store, &left}
+		repo.Bytes = bytetest.Faulty{Store: store, Point: killedAt(step, "put")}
 		_, err := Backup(t.Context(), Location{Data: data}, repo, BackupOptions{})
 		repo.Bytes = store
 		if err == nil {
@@ -296,7 +297,7 @@ func cutAtEachStep(t *testing.T, data string, repository func() *backup.Reposito
 			}
 			break
 		}
-		testenv.Is(t, err, errKilled, "step %d", step)
+		testenv.Is(t, err, fault.ErrFault, "step %d", step)
 		if ids := testenv.Must(repo.List(t.Context()))(t); len(ids) != len(before) {
 			t.Fatalf("step %d: an interrupted backup exists: %q", step, ids)
 		}

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"sluice/bytestore/localfs"
 	"sluice/internal/vfs"
 	"sluice/storage"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
@@ -20,29 +22,8 @@ func repositoryOn(t *testing.T, fsys vfs.FS) *backup.Repository {
 	return &backup.Repository{Bytes: testenv.Must(localfs.Open("/backups", localfs.Options{FS: fsys}))(t)}
 }
 
-// killer is a file system on which nothing works after some changes.
-type killer struct {
-	vfs.FS
-	left   atomic.Int64 // changes until then; 0 for no end
-	killed atomic.Bool
-}
-
-func newKiller(fsys vfs.FS) *killer {
-	k := &killer{}
-	k.FS = vfstest.Intercept(fsys, func(op *vfstest.Op, do func() error) error {
-		switch op.Kind {
-		case vfstest.KindWrite, vfstest.KindRename, vfstest.KindSyncAll, vfstest.KindSyncDir, vfstest.KindSync:
-			if k.left.Add(-1) == 0 {
-				k.killed.Store(true)
-			}
-		}
-		if k.killed.Load() {
-			return errKilled
-		}
-		return do()
-	})
-	return k
-}
+// changes are the operations that change a disk.
+var changes = []vfstest.Kind{vfstest.KindWrite, vfstest.KindRename, vfstest.KindSyncAll, vfstest.KindSyncDir, vfstest.KindSync}
 
 // TestBackupSurvivesPowerCuts ends a backup at each change on a repository's disk, by a kill or a
 // power cut, and makes it again. A backup that exists is whole, even after another power cut.
@@ -67,22 +48,25 @@ func TestBackupSurvivesPowerCuts(t *testing.T) {
 		for _, cut := range []bool{false, true} {
 			at := fmt.Sprintf("step %d, power cut %v", step, cut)
 			disk := vfstest.NewCrash()
-			killer := newKiller(disk)
-			repo := repositoryOn(t, killer)
-			killer.left.Store(step)
+			var armed atomic.Bool
+			killed := &vfstest.Fault{K: step - 1, Kind: fault.Fail, Kills: true, Match: func(op vfstest.Op) bool {
+				return armed.Load() && slices.Contains(changes, op.Kind)
+			}}
+			repo := repositoryOn(t, vfstest.Inject(disk, killed))
+			armed.Store(true)
 			_, err := Backup(t.Context(), Location{Data: data}, repo, BackupOptions{})
 			if cut {
 				disk = disk.Crash()
 			}
 			check(disk, at)
-			if killer.killed.Load() {
-				testenv.Is(t, err, errKilled, "%s", at)
+			if killed.Struck() {
+				testenv.Is(t, err, fault.ErrFault, "%s", at)
 				testenv.Must(Backup(t.Context(), Location{Data: data}, repositoryOn(t, disk), BackupOptions{}))(t)
 			}
 			if check(disk.Crash(), at+", again") == 0 {
 				t.Fatalf("%s: there is no backup after the power cut", at)
 			}
-			if !killer.killed.Load() {
+			if !killed.Struck() {
 				if step < 30 {
 					t.Fatalf("there were only %d steps", step)
 				}

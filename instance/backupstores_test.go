@@ -5,51 +5,11 @@ import (
 	"context"
 	"io"
 	"os"
-	"sync"
 	"testing"
 
 	"sluice/bytestore"
 	"sluice/test/testenv"
 )
-
-// cutMu guards the counts of cutPuts and cutOpens.
-var cutMu sync.Mutex
-
-// count reports whether a store that is cut after some steps goes on.
-func count(left *int) error {
-	cutMu.Lock()
-	defer cutMu.Unlock()
-	if *left--; *left < 0 {
-		return errKilled
-	}
-	return nil
-}
-
-// cutPuts is a store that stores so many more objects.
-type cutPuts struct {
-	bytestore.Store
-	left *int
-}
-
-func (s cutPuts) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
-	if err := count(s.left); err != nil {
-		return err
-	}
-	return s.Store.Put(ctx, name, src, size)
-}
-
-// cutOpens is a store that opens so many more objects.
-type cutOpens struct {
-	bytestore.Store
-	left *int
-}
-
-func (s cutOpens) Open(ctx context.Context, name bytestore.Name, off, n int64) (io.ReadCloser, error) {
-	if err := count(s.left); err != nil {
-		return nil, err
-	}
-	return s.Store.Open(ctx, name, off, n)
-}
 
 type damagedStore struct {
 	bytestore.Store

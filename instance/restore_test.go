@@ -12,10 +12,12 @@ import (
 	"sluice/access"
 	"sluice/backup"
 	"sluice/bytestore"
+	"sluice/bytestore/bytetest"
 	"sluice/database"
 	"sluice/history"
 	"sluice/internal/datadir"
 	"sluice/storage"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -57,11 +59,13 @@ func TestRestoreCutAtEachStep(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for step, cut := 1, true; cut; step++ {
 			to := endpointAt(t, testenv.MemoryDir(t), false)
-			killed := killedTarget{step: step, after: after, steps: make(chan int, 1)}
-			killed.steps <- 0
-			target := &storage.Endpoint{Stores: &storage.Stores{Meta: killedMeta{to.Meta, killed}, Bytes: killedBytes{to.Bytes, killed}}, SQL: to.SQL}
+			killed := killedAt(step-1, "put", "delete", "set", "replace")
+			if after {
+				killed.Kind = fault.Lose
+			}
+			target := &storage.Endpoint{Stores: &storage.Stores{Meta: killedMeta{to.Meta, killed}, Bytes: bytetest.Faulty{Store: to.Bytes, Point: killed}}, SQL: to.SQL}
 			err := newRestorer(t, repo, target).run(t.Context())
-			if cut = err != nil; cut && !errors.Is(err, errKilled) {
+			if cut = err != nil; cut && !errors.Is(err, fault.ErrFault) {
 				t.Fatal(err)
 			}
 			if !cut && step < sourceBlobs+5 {
@@ -100,8 +104,7 @@ func TestRestoreCutAtEachRead(t *testing.T) {
 	m := testenv.Must(repo.Open(t.Context(), ""))(t)
 	for step := 1; ; step++ {
 		to := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
-		left := step
-		cut := &backup.Repository{Bytes: cutOpens{repo.Bytes, &left}}
+		cut := &backup.Repository{Bytes: bytetest.Faulty{Store: repo.Bytes, Point: killedAt(step, "open")}}
 		_, err := Restore(t.Context(), cut, m, to, RestoreOptions{})
 		if err == nil {
 			if step < 5 {
@@ -109,7 +112,7 @@ func TestRestoreCutAtEachRead(t *testing.T) {
 			}
 			break
 		}
-		testenv.Is(t, err, errKilled, "step %d", step)
+		testenv.Is(t, err, fault.ErrFault, "step %d", step)
 		if _, err := storage.Open(t.Context(), to, storage.Options{}); !errors.Is(err, history.ErrUnfinishedCopy) {
 			t.Fatalf("step %d: an interrupted restore can be served: %v", step, err)
 		}
@@ -134,9 +137,9 @@ func TestRestoreIsMarkedFirst(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(data, datadir.Database)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("metadata exists before the mark: %v", err)
 		}
-		return errors.Join(r.markBytes(ctx, bytes), errKilled)
+		return errors.Join(r.markBytes(ctx, bytes), fault.ErrFault)
 	})
-	if !errors.Is(err, errKilled) {
+	if !errors.Is(err, fault.ErrFault) {
 		t.Fatal(s, err)
 	}
 	if s, err := storage.Open(t.Context(), at, storage.Options{}); !errors.Is(err, history.ErrUnfinishedCopy) || !strings.Contains(err.Error(), r.id) {

@@ -9,8 +9,10 @@ import (
 
 	"sluice/backup"
 	"sluice/blob"
+	"sluice/bytestore/bytetest"
 	"sluice/database"
 	"sluice/storage"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -107,9 +109,8 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 	older := asDevelopment(t, current)
 	m := testenv.Must(older.Open(t.Context(), ""))(t)
 	folder := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
-	left := 4
-	_, err := Restore(t.Context(), &backup.Repository{Bytes: cutOpens{older.Bytes, &left}}, m, folder, RestoreOptions{})
-	testenv.Is(t, err, errKilled, "a restore that is interrupted")
+	_, err := Restore(t.Context(), &backup.Repository{Bytes: bytetest.Faulty{Store: older.Bytes, Point: killedAt(4, "open")}}, m, folder, RestoreOptions{})
+	testenv.Is(t, err, fault.ErrFault, "a restore that is interrupted")
 	restoreOlder(t, older, m, folder)
 	again := testenv.Must(Restore(t.Context(), older, m, folder, RestoreOptions{}))(t)
 	if !again.Existed {

@@ -11,6 +11,7 @@ import (
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -42,18 +43,12 @@ type lostResults struct{ paychan.Store }
 
 // OpenChannel opens a channel, and returns an unknown outcome.
 func (s lostResults) OpenChannel(ctx context.Context, c ledger.Channel, idem *database.Idempotency) (ledger.Channel, error) {
-	if _, err := s.Store.OpenChannel(ctx, c, idem); err != nil {
-		return ledger.Channel{}, err
-	}
-	return ledger.Channel{}, database.ErrUnknownOutcome
+	return ledger.Channel{}, fault.Lose.Do(database.ErrUnknownOutcome, func() error { return testenv.Error(s.Store.OpenChannel(ctx, c, idem)) })
 }
 
 // Buy sells a session, and returns an unknown outcome.
 func (s lostResults) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
-	if _, err := s.Store.Buy(ctx, p, idem); err != nil {
-		return ledger.Session{}, err
-	}
-	return ledger.Session{}, database.ErrUnknownOutcome
+	return ledger.Session{}, fault.Lose.Do(database.ErrUnknownOutcome, func() error { return testenv.Error(s.Store.Buy(ctx, p, idem)) })
 }
 
 // TestUnknownOutcomes checks that without an idempotency key the ID is returned by which a channel

@@ -11,6 +11,7 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/ledger"
 	"sluice/session"
+	"sluice/test/fault"
 	"sluice/test/testclock"
 	"sluice/test/testenv"
 )
@@ -77,10 +78,7 @@ type lostResults struct{ session.Store }
 
 // CreateSession creates a session, and returns an unknown outcome.
 func (s lostResults) CreateSession(ctx context.Context, made ledger.Session, idem *database.Idempotency) (ledger.Session, error) {
-	if _, err := s.Store.CreateSession(ctx, made, idem); err != nil {
-		return ledger.Session{}, err
-	}
-	return ledger.Session{}, database.ErrUnknownOutcome
+	return ledger.Session{}, fault.Lose.Do(database.ErrUnknownOutcome, func() error { return testenv.Error(s.Store.CreateSession(ctx, made, idem)) })
 }
 
 // TestGrantOfUnknownOutcome checks that without an idempotency key the ID is returned by which the

@@ -18,6 +18,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/cached"
 	"sluice/internal/vfs"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
@@ -171,13 +172,13 @@ func TestInvalidateRereadsTheStore(t *testing.T) {
 // counters must remain correct. The two objects evict each other.
 func TestFaultsOfTheFolder(t *testing.T) {
 	t.Parallel()
-	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
+	for _, kind := range []fault.Kind{fault.Fail, fault.Lose, fault.Tear} {
 		nth := int64(0)
 		for ; ; nth++ {
 			armed := false
-			fault := &vfstest.Fault{Nth: nth, Moment: moment, Err: syscall.EIO, Match: func(vfstest.Op) bool { return armed }}
+			point := &vfstest.Fault{K: nth, Kind: kind, Err: syscall.EIO, Match: func(vfstest.Op) bool { return armed }}
 			dir := testenv.MemoryDir(t)
-			s := mustOpen(t, watch(), dir, cached.Options{Size: cached.MinSize, FS: vfstest.Inject(vfs.OS(), fault)})
+			s := mustOpen(t, watch(), dir, cached.Options{Size: cached.MinSize, FS: vfstest.Inject(vfs.OS(), point)})
 			one, data := put(t, s, 1, mib)
 			two, other := put(t, s, 2, mib)
 			armed = true
@@ -189,14 +190,14 @@ func TestFaultsOfTheFolder(t *testing.T) {
 			wantRead(t, s, one, data, 0, mib)
 			now := s.Stats()
 			// A read that returned all bytes and then an error has not failed.
-			if fault.Fired() && moment != vfstest.After && now.Errors+now.Damaged == 0 {
-				t.Errorf("operation %d %s was not counted: %+v", nth, moment, now)
+			if point.Struck() && kind != fault.Lose && now.Errors+now.Damaged == 0 {
+				t.Errorf("operation %d %s was not counted: %+v", nth, kind, now)
 			}
 			if _, size := files(t, dir); size > now.Bytes || now.Bytes > cached.MinSize {
-				t.Errorf("operation %d %s: %d bytes of files, %+v", nth, moment, size, now)
+				t.Errorf("operation %d %s: %d bytes of files, %+v", nth, kind, size, now)
 			}
 			wantErr(t, s.Close(), nil)
-			if !fault.Fired() {
+			if !point.Struck() {
 				break
 			}
 		}
@@ -218,8 +219,8 @@ func TestOpenFaults(t *testing.T) {
 		kind vfstest.Kind
 		nth  int64
 	}{{vfstest.KindSpace, 0}, {vfstest.KindReadDir, 0}, {vfstest.KindReadDir, 1}, {vfstest.KindRemove, 0}, {vfstest.KindReadDir, 256}} {
-		fault := &vfstest.Fault{Nth: tc.nth, Moment: vfstest.Before, Err: syscall.EIO, Match: func(op vfstest.Op) bool { return op.Kind == tc.kind }}
-		_, err := cached.Open(watch(), dir, cached.Options{Size: 64 * mib, FS: vfstest.Inject(vfs.OS(), fault)})
+		point := &vfstest.Fault{K: tc.nth, Kind: fault.Fail, Err: syscall.EIO, Match: func(op vfstest.Op) bool { return op.Kind == tc.kind }}
+		_, err := cached.Open(watch(), dir, cached.Options{Size: 64 * mib, FS: vfstest.Inject(vfs.OS(), point)})
 		wantErr(t, err, syscall.EIO)
 	}
 	if s := mustOpen(t, watch(), dir, cached.Options{}); s.Stats().Blocks != 1 {
@@ -261,7 +262,7 @@ func TestInterruptedBypass(t *testing.T) {
 	for broken, want := range map[error]error{io.EOF: bytestore.ErrTruncated, syscall.ECONNRESET: syscall.ECONNRESET} {
 		inner := watch()
 		s := mustOpen(t, breaks{inner, broken}, testenv.MemoryDir(t), cached.Options{
-			FS: vfstest.Inject(vfs.OS(), &vfstest.Fault{Nth: 1, Moment: vfstest.Before, Err: syscall.EIO, Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindSpace }}),
+			FS: vfstest.Inject(vfs.OS(), &vfstest.Fault{K: 1, Kind: fault.Fail, Err: syscall.EIO, Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindSpace }}),
 		})
 		name, data := put(t, s, 1, 5000)
 		r, err := s.Open(t.Context(), name, 0, 5000)

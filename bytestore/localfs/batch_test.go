@@ -13,6 +13,7 @@ import (
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
 	"sluice/internal/vfs"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
@@ -81,12 +82,12 @@ func TestBatch(t *testing.T) {
 // there: an object that is visible is complete, before a power cut and after it, and all are if
 // Commit has succeeded.
 func TestBatchFaultSweep(t *testing.T) {
-	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short, "power cut"} {
+	for _, how := range []fault.Kind{fault.Fail, fault.Lose, fault.Tear, "power cut"} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-			t.Run(fmt.Sprintf("%s %v", moment, errno), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %v", how, errno), func(t *testing.T) {
 				eachKind(t, func(t *testing.T, kind func(vfs.FS) vfs.FS) {
 					nth := int64(0)
-					for sweepBatch(t, kind, &vfstest.Fault{Nth: nth, Moment: moment, Err: errno}) {
+					for sweepBatch(t, kind, &vfstest.Fault{K: nth, Kind: how, Err: errno}) {
 						nth += 1 + 60*min(1, nth/40) // Commit syncs 257 folders one after the other
 					}
 					if nth < 17 { // for each object statfs, create, write, close, rename; two syncs
@@ -99,18 +100,18 @@ func TestBatchFaultSweep(t *testing.T) {
 }
 
 // sweepBatch stores a batch with a fault and reports whether the fault occurred.
-func sweepBatch(t *testing.T, kind func(vfs.FS) vfs.FS, fault *vfstest.Fault) bool {
+func sweepBatch(t *testing.T, kind func(vfs.FS) vfs.FS, point *vfstest.Fault) bool {
 	t.Helper()
 	disk := vfstest.NewCrash()
 	armed := false
-	fault.Match = func(op vfstest.Op) bool { return armed && op.Kind != vfstest.KindWhole }
-	cut := fault.Moment == "power cut"
+	point.Match = func(op vfstest.Op) bool { return armed && op.Kind != vfstest.KindWhole }
+	cut := point.Kind == "power cut"
 	after := disk
-	faulty := vfstest.Inject(disk, fault)
+	faulty := vfstest.Inject(disk, point)
 	if cut {
-		faulty = vfstest.Intercept(vfstest.Inject(disk, fault), func(_ *vfstest.Op, do func() error) error {
+		faulty = vfstest.Intercept(vfstest.Inject(disk, point), func(_ *vfstest.Op, do func() error) error {
 			err := do()
-			if fault.Fired() && after == disk {
+			if point.Struck() && after == disk {
 				after = disk.Crash()
 			}
 			return err
@@ -126,8 +127,8 @@ func sweepBatch(t *testing.T, kind func(vfs.FS) vfs.FS, fault *vfstest.Fault) bo
 	}
 	err = errors.Join(err, b.Commit(t.Context()))
 	armed = false
-	at := fmt.Sprintf("operation %d", fault.Nth)
-	if err == nil && fault.Fired() && !cut {
+	at := fmt.Sprintf("operation %d", point.K)
+	if err == nil && point.Struck() && !cut {
 		t.Errorf("%s: the batch succeeded in spite of the fault", at)
 	}
 	if !cut {
@@ -146,7 +147,7 @@ func sweepBatch(t *testing.T, kind func(vfs.FS) vfs.FS, fault *vfstest.Fault) bo
 	}
 	wantErr(t, b.Commit(t.Context()), nil)
 	checkVisible(t, mustOpen(t, after.Crash(), "/objects"), names, true, at+", repeated")
-	return fault.Fired()
+	return point.Struck()
 }
 
 // checkVisible checks that objects which are visible are complete, and that all are if they must.

@@ -11,6 +11,7 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
@@ -35,11 +36,11 @@ func readBack(t *testing.T, s *localfs.Store, name bytestore.Name) []byte {
 // before and after a crash.
 // Invariant 1.
 func TestFaultSweep(t *testing.T) {
-	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
+	for _, kind := range []fault.Kind{fault.Fail, fault.Lose, fault.Tear} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-			t.Run(fmt.Sprintf("%s %v", moment, errno), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %v", kind, errno), func(t *testing.T) {
 				nth := int64(0)
-				for sweepOne(t, &vfstest.Fault{Nth: nth, Moment: moment, Err: errno}) {
+				for sweepOne(t, &vfstest.Fault{K: nth, Kind: kind, Err: errno}) {
 					nth++
 				}
 				if nth < 8 { // statfs, create, 4 writes with a partial last one, fsync, close, rename, fsync folder
@@ -51,7 +52,7 @@ func TestFaultSweep(t *testing.T) {
 }
 
 // sweepOne runs one put with a fault and reports whether the fault occurred.
-func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
+func sweepOne(t *testing.T, point *vfstest.Fault) bool {
 	t.Helper()
 	disk := vfstest.NewCrash()
 	settled, name := newName(), newName()
@@ -60,23 +61,23 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 	wantErr(t, s.Close(), nil)
 
 	armed := false
-	fault.Match = func(vfstest.Op) bool { return armed }
-	s = mustOpen(t, vfstest.Inject(disk, fault), "/objects")
+	point.Match = func(vfstest.Op) bool { return armed }
+	s = mustOpen(t, vfstest.Inject(disk, point), "/objects")
 	armed = true
 	err := put(t, s, name, body)
 	armed = false
-	at := fmt.Sprintf("operation %d", fault.Nth)
+	at := fmt.Sprintf("operation %d", point.K)
 
 	if err == nil {
-		if fault.Fired() {
+		if point.Struck() {
 			t.Errorf("%s: the put succeeded in spite of the fault", at)
 		}
 		if got := readBack(t, s, name); !bytes.Equal(got, body) {
 			t.Errorf("%s: acknowledged, %d bytes read", at, len(got))
 		}
 	} else {
-		wantErr(t, err, fault.Err)
-		if errors.Is(fault.Err, syscall.ENOSPC) && !errors.Is(err, localfs.ErrSyncFailed) {
+		wantErr(t, err, point.Err)
+		if errors.Is(point.Err, syscall.ENOSPC) && !errors.Is(err, localfs.ErrSyncFailed) {
 			wantErr(t, err, bytestore.ErrNoSpace)
 		}
 		if got := readBack(t, s, name); got != nil {
@@ -97,18 +98,18 @@ func sweepOne(t *testing.T, fault *vfstest.Fault) bool {
 	}
 	wantErr(t, s.Delete(t.Context(), name), nil)
 	wantErr(t, put(t, s, name, body), nil)
-	return fault.Fired()
+	return point.Struck()
 }
 
 // TestOpenFaultSweep makes the first Open's operations fail in turn. Open must report the error,
 // and the next Open, after a crash or without one, must complete the work. Of the operations that
 // repeat for each shard, it tests every seventh.
 func TestOpenFaultSweep(t *testing.T) {
-	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After} {
+	for _, kind := range []fault.Kind{fault.Fail, fault.Lose} {
 		for nth := int64(0); ; nth += 1 + 6*min(1, nth/16) {
-			disk, fault := vfstest.NewCrash(), &vfstest.Fault{Nth: nth, Moment: moment, Err: syscall.EIO}
-			_, err := localfs.Open("/srv/objects", localfs.Options{FS: vfstest.Inject(disk, fault)})
-			if fault.Fired() {
+			disk, point := vfstest.NewCrash(), &vfstest.Fault{K: nth, Kind: kind, Err: syscall.EIO}
+			_, err := localfs.Open("/srv/objects", localfs.Options{FS: vfstest.Inject(disk, point)})
+			if point.Struck() {
 				wantErr(t, err, syscall.EIO)
 			} else {
 				wantErr(t, err, nil)
@@ -119,8 +120,8 @@ func TestOpenFaultSweep(t *testing.T) {
 			s := mustOpen(t, disk, "/srv/objects")
 			wantErr(t, put(t, s, "sluice-instance", []byte("id")), nil)
 			got := readBack(t, mustOpen(t, disk.Crash(), "/srv/objects"), "sluice-instance")
-			testenv.Equal(t, string(got), "id", "operation %d %s", nth, moment)
-			if !fault.Fired() {
+			testenv.Equal(t, string(got), "id", "operation %d %s", nth, kind)
+			if !point.Struck() {
 				break
 			}
 		}
@@ -133,8 +134,8 @@ func TestReadFaults(t *testing.T) {
 	name := newName()
 	for nth := int64(0); ; nth++ {
 		disk, armed := vfstest.NewCrash(), false
-		fault := &vfstest.Fault{Nth: nth, Moment: vfstest.Before, Err: syscall.EIO, Match: func(vfstest.Op) bool { return armed }}
-		s := mustOpen(t, vfstest.Inject(disk, fault), "/objects")
+		point := &vfstest.Fault{K: nth, Kind: fault.Fail, Err: syscall.EIO, Match: func(vfstest.Op) bool { return armed }}
+		s := mustOpen(t, vfstest.Inject(disk, point), "/objects")
 		wantErr(t, put(t, s, name, []byte("hello")), nil)
 		armed = true
 		objects := 0
@@ -145,7 +146,7 @@ func TestReadFaults(t *testing.T) {
 			openErr = errors.Join(readErr, r.Close())
 		}
 		err = errors.Join(err, openErr, s.Delete(t.Context(), name))
-		if !fault.Fired() {
+		if !point.Struck() {
 			wantErr(t, err, nil)
 			if objects != 1 || nth < 257+4 {
 				t.Fatalf("%d objects in %d operations", objects, nth)
@@ -166,7 +167,7 @@ func TestFailedSync(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			disk, armed := vfstest.NewCrash(), false
 			s := mustOpen(t, vfstest.Inject(disk, &vfstest.Fault{
-				Moment: vfstest.Before, Err: syscall.EIO,
+				Kind: fault.Fail, Err: syscall.EIO,
 				Match: func(op vfstest.Op) bool { return armed && op.Kind == kind },
 			}), "/objects")
 			before := newName()
@@ -207,7 +208,7 @@ func TestPassingFaults(t *testing.T) {
 		{vfstest.KindSync, syscall.EDQUOT, bytestore.ErrNoSpace},
 	} {
 		s := mustOpen(t, vfstest.Inject(vfstest.NewCrash(), &vfstest.Fault{
-			Moment: vfstest.Before, Err: c.err,
+			Kind: fault.Fail, Err: c.err,
 			Match: func(op vfstest.Op) bool { return op.Kind == c.kind },
 		}), "/objects")
 		wantErr(t, put(t, s, newName(), body), c.want)

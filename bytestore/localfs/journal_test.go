@@ -18,6 +18,7 @@ import (
 	"sluice/bytestore/bytetest"
 	"sluice/bytestore/localfs"
 	"sluice/internal/vfs"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
@@ -231,15 +232,15 @@ func readsBack(t *testing.T, seed uint64, who string, s bytestore.Reader, want m
 // TestJournalFaultSweep makes each operation of two Puts, a Delete and Close fail in turn.
 // Acknowledged objects are there after a power failure. It does so again where Sync acknowledges.
 func TestJournalFaultSweep(t *testing.T) {
-	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
+	for _, kind := range []fault.Kind{fault.Fail, fault.Lose, fault.Tear} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 			for _, later := range []bool{false, true} {
 				nth := int64(0)
-				for sweepJournal(t, &vfstest.Fault{Nth: nth, Moment: moment, Err: errno}, later) {
+				for sweepJournal(t, &vfstest.Fault{K: nth, Kind: kind, Err: errno}, later) {
 					nth++
 				}
 				if nth < 20 {
-					t.Errorf("%s %v: the sweep ended after %d operations", moment, errno, nth)
+					t.Errorf("%s %v: the sweep ended after %d operations", kind, errno, nth)
 				}
 			}
 		}
@@ -247,13 +248,13 @@ func TestJournalFaultSweep(t *testing.T) {
 }
 
 // sweepJournal reports whether the fault occurred.
-func sweepJournal(t *testing.T, fault *vfstest.Fault, later bool) bool {
+func sweepJournal(t *testing.T, point *vfstest.Fault, later bool) bool {
 	t.Helper()
 	disk := vfstest.NewCrash()
 	var armed atomic.Bool
-	fault.Match = func(vfstest.Op) bool { return armed.Load() }
-	s := journaling(t, vfstest.Inject(disk, fault))
-	at := fmt.Sprintf("operation %d %s %v", fault.Nth, fault.Moment, fault.Err)
+	point.Match = func(vfstest.Op) bool { return armed.Load() }
+	s := journaling(t, vfstest.Inject(disk, point))
+	at := fmt.Sprintf("operation %d %s %v", point.K, point.Kind, point.Err)
 	kept, gone := newName(), newName()
 	armed.Store(true)
 	if later {
@@ -269,7 +270,7 @@ func sweepJournal(t *testing.T, fault *vfstest.Fault, later bool) bool {
 	}
 	for _, err := range []error{keptErr, goneErr, syncErr} {
 		if err != nil {
-			wantErr(t, err, fault.Err)
+			wantErr(t, err, point.Err)
 		}
 	}
 	for name, err := range map[bytestore.Name]error{kept: keptErr, gone: goneErr} {
@@ -283,12 +284,12 @@ func sweepJournal(t *testing.T, fault *vfstest.Fault, later bool) bool {
 	_ = s.Close() // after a fault the next Open does its work
 	armed.Store(false)
 
-	r := rand.New(rand.NewPCG(uint64(fault.Nth), 3))
+	r := rand.New(rand.NewPCG(uint64(point.K), 3))
 	s = journaling(t, disk.Tear(r))
 	if got := readBack(t, s, kept); keptErr == nil && syncErr == nil && !bytes.Equal(got, small) {
 		t.Errorf("%s: after the power failure %d bytes", at, len(got))
 	}
-	return fault.Fired()
+	return point.Struck()
 }
 
 // readBackWithout is readBack without a fault.

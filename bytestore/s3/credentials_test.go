@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/bytestore/s3"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -86,7 +87,7 @@ func TestNoLookupsWithoutKeys(t *testing.T) {
 		w := &wire{}
 		w.handle(func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 			t.Errorf("a request to %s", r.URL)
-			return refused(r, nil)
+			return fault.Fail.Send(r, nil)
 		})
 		return w
 	}
@@ -154,7 +155,7 @@ func TestOpenWithoutItsBucket(t *testing.T) {
 func TestServersThatReplaceAreRefused(t *testing.T) {
 	server := testenv.S3(t, testenv.S3Options{})
 	c := freshPrefix(t, server)
-	for _, f := range []fault{respondsWith(501, "NotImplemented"), respondsWith(200, "")} {
+	for _, f := range []handler{respondsWith(501, "NotImplemented"), respondsWith(200, "")} {
 		_, err := s3.Open(t.Context(), c, s3.Options{Staging: t.TempDir(), Transport: func(next http.RoundTripper) http.RoundTripper {
 			w := &wire{next: next}
 			w.handle(times(always, http.MethodPut, f))

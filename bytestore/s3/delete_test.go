@@ -51,7 +51,7 @@ func TestManyDeletesAreOneRequest(t *testing.T) {
 // TestServerWithoutManyDeletes: where the server does not know the request for many objects they
 // are deleted one by one, and the request is not repeated.
 func TestServerWithoutManyDeletes(t *testing.T) {
-	for _, unknown := range []fault{respondsWith(501, "NotImplemented"), respondsWith(405, "MethodNotAllowed")} {
+	for _, unknown := range []handler{respondsWith(501, "NotImplemented"), respondsWith(405, "MethodNotAllowed")} {
 		s, aside, w := onWire(t, s3.Options{})
 		for _, want := range [][]string{{"POST", "DELETE", "DELETE"}, {"DELETE", "DELETE"}} {
 			names := mustPutMany(t, aside, 2)
@@ -88,7 +88,7 @@ func TestResponsesToManyDeletes(t *testing.T) {
 	for i := range objects {
 		objects[i] = newName()
 	}
-	respond := func(body func(prefix string) string) fault {
+	respond := func(body func(prefix string) string) handler {
 		return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 			text, err := io.ReadAll(r.Body)
 			if err != nil {
@@ -123,7 +123,7 @@ func TestResponsesToManyDeletes(t *testing.T) {
 	if !strings.Contains(left[objects[1]].Error(), "as the test wants") {
 		t.Errorf("the server's words are lost: %v", left[objects[1]])
 	}
-	for name, f := range map[string]fault{"no XML": respond(func(string) string { return "<Dele" }), "denied": respondsWith(403, "AccessDenied")} {
+	for name, f := range map[string]handler{"no XML": respond(func(string) string { return "<Dele" }), "denied": respondsWith(403, "AccessDenied")} {
 		w.handle(times(always, http.MethodPost, f))
 		if got := bytestore.UndeletedOf(nil, s.Delete(t.Context(), objects...)); len(got) != len(objects) {
 			t.Errorf("%s: %d objects are left, want all: %v", name, len(got), got)

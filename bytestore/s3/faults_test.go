@@ -12,17 +12,18 @@ import (
 
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
 // passingFaults are faults that a retry overcomes.
-var passingFaults = map[string]fault{
+var passingFaults = map[string]handler{
 	"500":                respondsWith(500, "InternalError"),
 	"502":                respondsWith(502, "BadGateway"),
 	"503 SlowDown":       respondsWith(503, "SlowDown"),
 	"429":                respondsWith(429, "TooManyRequests"),
-	"connection refused": refused,
-	"response lost":      loseResponse,
+	"connection refused": fault.Fail.Send,
+	"response lost":      fault.Lose.Send,
 }
 
 func TestTransientFailuresAreRetried(t *testing.T) {
@@ -64,14 +65,14 @@ func TestLastingFailuresAreClean(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
 	for _, tc := range []struct {
 		name  string
-		fault fault
+		fault handler
 		want  error
 	}{
 		{"500", respondsWith(500, "InternalError"), bytestore.ErrOverloaded},
 		{"503", respondsWith(503, "SlowDown"), bytestore.ErrOverloaded},
 		{"507", respondsWith(507, "InsufficientStorage"), bytestore.ErrNoSpace},
 		{"quota", respondsWith(403, "QuotaExceeded"), bytestore.ErrNoSpace},
-		{"refused", refused, bytestore.ErrOverloaded},
+		{"refused", fault.Fail.Send, bytestore.ErrOverloaded},
 		{"damaged", damage, nil},
 		{"denied", respondsWith(403, "AccessDenied"), nil},
 		{"conflict", respondsWith(409, "ConditionalRequestConflict"), bytestore.ErrOverloaded},
@@ -124,7 +125,7 @@ func TestConflictIsRetried(t *testing.T) {
 // Invariant 85.
 func TestLostResponsesOfAPut(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	w.handle(times(always, http.MethodPut, loseResponse))
+	w.handle(times(always, http.MethodPut, fault.Lose.Send))
 	wantObject(t, aside, mustPut(t, s, content(1, 1000)), content(1, 1000))
 
 	taken := mustPut(t, aside, content(2, 1000))
@@ -139,9 +140,9 @@ func TestUnknownOutcome(t *testing.T) {
 	name, data := newName(), content(1, 1000)
 	w.handle(func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		if r.Method == http.MethodPut {
-			return loseResponse(r, next)
+			return fault.Lose.Send(r, next)
 		}
-		return refused(r, next)
+		return fault.Fail.Send(r, next)
 	})
 	err := put(t, s, name, data)
 	wantErr(t, err, bytestore.ErrOverloaded)
@@ -163,9 +164,9 @@ func TestPutInDoubtIsNotTaken(t *testing.T) {
 			if r.Method == http.MethodPut {
 				return next.RoundTrip(r)
 			}
-			return refused(r, next)
+			return fault.Fail.Send(r, next)
 		})
-		return loseResponse(r, next)
+		return fault.Lose.Send(r, next)
 	}))
 	err := put(t, s, name, data)
 	wantErr(t, err, bytestore.ErrOverloaded)
@@ -182,7 +183,7 @@ func TestCancelledPutDeletesItsObject(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stored := false
 	w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-		resp, err := loseResponse(r, next)
+		resp, err := fault.Lose.Send(r, next)
 		stored = len(list(t, aside)) == 1
 		cancel()
 		return resp, err
@@ -200,7 +201,7 @@ func TestCancelledPutDeletesItsObject(t *testing.T) {
 // must not get any bytes.
 func TestLateReaderOfABody(t *testing.T) {
 	s, aside, w := onWire(t, s3.Options{})
-	for _, f := range []fault{refused, respondsWith(503, "SlowDown")} {
+	for _, f := range []handler{fault.Fail.Send, respondsWith(503, "SlowDown")} {
 		var late io.Reader
 		w.handle(times(1, http.MethodPut, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 			late = r.Body

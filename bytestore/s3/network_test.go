@@ -2,67 +2,27 @@ package s3_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
-	"net"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
-
 	"sluice/bytestore"
 	"sluice/bytestore/s3"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
-// badNetwork returns a store with short timeouts that reaches its server through a proxy with
-// toxics, and a second store with normal timeouts and a direct connection.
-func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Config, proxy *toxiproxy.Proxy) {
+// badNetwork returns a store with short timeouts that reaches its server through a network with
+// faults, and a second store with normal timeouts and a direct connection.
+func badNetwork(t *testing.T, stall time.Duration) (s, aside *s3.Store, c s3.Config, network *fault.Network) {
 	t.Helper()
 	server := testenv.S3(t, testenv.S3Options{})
-	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy = toxiproxy.NewProxy(proxies, "s3", "127.0.0.1:0", server.Addr)
-	testenv.OK(t, proxy.Start())
-	t.Cleanup(proxy.Stop)
-	awaitProxy(t, proxy.Listen)
+	network = fault.Before(t, server.Addr)
 	c = freshPrefix(t, server)
 	aside = mustOpen(t, c, s3.Options{})
-	c.Endpoint = "http://" + proxy.Listen
-	return mustOpen(t, c, s3.Options{Stall: stall}), aside, c, proxy
-}
-
-// awaitProxy waits until the proxy accepts connections, which on a busy machine may be after its
-// Start has returned.
-func awaitProxy(t *testing.T, addr string) {
-	t.Helper()
-	for end := time.Now().Add(patience); ; runtime.Gosched() {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			err = conn.Close()
-		}
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
-}
-
-// toxic adds a toxic, in the JSON form of toxiproxy, until the returned function is called.
-func toxic(t *testing.T, proxy *toxiproxy.Proxy, stream, kind string, toxicity float64, attributes string) (remove func()) {
-	t.Helper()
-	_, err := proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
-		`{"name": "t", "type": %q, "stream": %q, "toxicity": %g, "attributes": {%s}}`, kind, stream, toxicity, attributes)))
-	testenv.OK(t, err)
-	return func() {
-		testenv.Check(t, proxy.Toxics.RemoveToxic(context.Background(), "t"))
-	}
+	c.Endpoint = "http://" + network.Address()
+	return mustOpen(t, c, s3.Options{Stall: stall}), aside, c, network
 }
 
 // The stores' timeouts for faults that end connections and for faults that stall them. The latter
@@ -74,17 +34,28 @@ const (
 )
 
 var networkFaults = []struct {
-	name, stream, kind, attributes string
-	stall                          time.Duration
+	name    string
+	trouble func(fault.Piece) fault.Trouble
+	stall   time.Duration
 }{
-	{"no response, cut", "downstream", "limit_data", `"bytes": 0`, patience},
-	{"response cut in its header", "downstream", "limit_data", `"bytes": 20`, patience},
-	{"response cut in its body", "downstream", "limit_data", `"bytes": 100000`, patience},
-	{"request cut in its header", "upstream", "limit_data", `"bytes": 50`, patience},
-	{"request cut in its body", "upstream", "limit_data", `"bytes": 100000`, patience},
-	{"reset", "downstream", "reset_peer", `"timeout": 0`, patience},
-	{"response stalls", "downstream", "timeout", `"timeout": 0`, haste},
-	{"request stalls", "upstream", "timeout", `"timeout": 0`, haste},
+	{"no response, cut", fault.EndAfter(0, true, false), patience},
+	{"response cut in its header", fault.EndAfter(20, true, false), patience},
+	{"response cut in its body", fault.EndAfter(100_000, true, false), patience},
+	{"request cut in its header", fault.EndAfter(50, false, false), patience},
+	{"request cut in its body", fault.EndAfter(100_000, false, false), patience},
+	{"reset", fault.EndAfter(0, true, true), patience},
+	{"response stalls", stalls(true), haste},
+	{"request stalls", stalls(false), haste},
+}
+
+// stalls returns the trouble that nothing arrives in a direction.
+func stalls(answer bool) func(fault.Piece) fault.Trouble {
+	return func(p fault.Piece) fault.Trouble {
+		if p.Answer != answer {
+			return fault.Trouble{}
+		}
+		return fault.Trouble{Kind: fault.Delay}
+	}
 }
 
 // TestBadNetwork applies each fault to every connection: calls must end without damage. Then the
@@ -93,11 +64,11 @@ func TestBadNetwork(t *testing.T) {
 	for _, f := range networkFaults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel() // stalls take time
-			s, aside, c, proxy := badNetwork(t, f.stall)
+			s, aside, c, network := badNetwork(t, f.stall)
 			there, data := newName(), content(1, 2*mib)
 			wantErr(t, put(t, aside, there, data), nil)
 
-			remove := toxic(t, proxy, f.stream, f.kind, 1, f.attributes)
+			network.Disturb(f.trouble)
 			name := newName()
 			endsWell(t, s, aside, name, data)
 			if got, err := read(t.Context(), s, there, 0, int64(len(data))); err == nil && !bytes.Equal(got, data) {
@@ -106,7 +77,7 @@ func TestBadNetwork(t *testing.T) {
 			if err := s.Delete(t.Context(), name); err != nil {
 				wantErr(t, err, bytestore.ErrOverloaded)
 			}
-			remove()
+			network.Disturb(nil)
 			if f.stall < patience {
 				s = mustOpen(t, c, s3.Options{})
 			}
@@ -144,8 +115,13 @@ func TestWorseNetwork(t *testing.T) {
 	for _, f := range networkFaults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			s, aside, _, proxy := badNetwork(t, f.stall)
-			defer toxic(t, proxy, f.stream, f.kind, 0.5, f.attributes)()
+			s, aside, _, network := badNetwork(t, f.stall)
+			network.Disturb(func(p fault.Piece) fault.Trouble {
+				if p.Conn%2 == 0 {
+					return fault.Trouble{}
+				}
+				return f.trouble(p)
+			})
 			var callers sync.WaitGroup
 			for i := range 4 {
 				callers.Go(func() {
@@ -160,9 +136,14 @@ func TestWorseNetwork(t *testing.T) {
 }
 
 func TestLatency(t *testing.T) {
-	s, aside, _, proxy := badNetwork(t, patience)
+	s, aside, _, network := badNetwork(t, patience)
 	data := content(1, 10*mib)
-	defer toxic(t, proxy, "downstream", "latency", 1, `"latency": 50, "jitter": 40`)()
+	network.Disturb(func(p fault.Piece) fault.Trouble {
+		if !p.Answer {
+			return fault.Trouble{}
+		}
+		return fault.Trouble{Kind: fault.Delay, Time: time.Duration(10+p.Sent%80) * time.Millisecond}
+	})
 	name := mustPut(t, s, data)
 	wantObject(t, aside, name, data)
 	wantObject(t, s, name, data)

@@ -26,11 +26,7 @@ func TestMain(m *testing.M) {
 	}
 	// The client's backoff would only make the tests slow.
 	minio.DefaultRetryUnit, minio.DefaultRetryCap = time.Millisecond, 5*time.Millisecond
-	// toxiproxy leaks goroutines when it cuts a connection.
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).write"),
-		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run"))
+	goleak.VerifyTestMain(m)
 }
 
 func TestConformance(t *testing.T) {

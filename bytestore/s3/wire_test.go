@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/bytestore/s3"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -49,11 +50,11 @@ func (w *wire) requests() []string {
 	return w.sent
 }
 
-// fault handles a request that is to fail.
-type fault = func(r *http.Request, next http.RoundTripper) (*http.Response, error)
+// handler handles a request that is to fail.
+type handler = func(r *http.Request, next http.RoundTripper) (*http.Response, error)
 
 // times applies a fault to a method's first n requests.
-func times(n int, method string, f fault) fault {
+func times(n int, method string, f handler) handler {
 	var mu sync.Mutex
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		mu.Lock()
@@ -73,7 +74,7 @@ func times(n int, method string, f fault) fault {
 const always = 1 << 30
 
 // respondsWith returns the fault that a server returns an error.
-func respondsWith(status int, code string) fault {
+func respondsWith(status int, code string) handler {
 	return func(r *http.Request, _ http.RoundTripper) (*http.Response, error) {
 		body := fmt.Sprintf("<Error><Code>%s</Code><Message>as the test wants</Message></Error>", code)
 		return &http.Response{
@@ -83,40 +84,16 @@ func respondsWith(status int, code string) fault {
 	}
 }
 
-// refused is the fault that a connection is refused.
-func refused(*http.Request, http.RoundTripper) (*http.Response, error) {
-	return nil, fmt.Errorf("the test refuses the connection")
-}
-
-func loseResponse(r *http.Request, next http.RoundTripper) (*http.Response, error) {
-	resp, err := next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	if err := resp.Body.Close(); err != nil {
-		return nil, err
-	}
-	return nil, fmt.Errorf("the test cuts the connection after %d", resp.StatusCode)
-}
-
 // cutResponse breaks the response off after n bytes.
-func cutResponse(n int64) fault {
+func cutResponse(n int64) handler {
 	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
 		if err == nil {
-			cut := io.MultiReader(io.LimitReader(resp.Body, n), errReader{})
-			resp.Body = struct {
-				io.Reader
-				io.Closer
-			}{cut, resp.Body}
+			resp.Body = fault.Torn(resp.Body, n)
 		}
 		return resp, err
 	}
 }
-
-type errReader struct{}
-
-func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // damage flips a bit in the request body.
 func damage(r *http.Request, next http.RoundTripper) (*http.Response, error) {

@@ -12,6 +12,7 @@ import (
 	"sluice/database/sqlstore/internal/pgproxy"
 	"sluice/ledger"
 	"sluice/metastore"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -19,7 +20,7 @@ import (
 // a network each costs a round trip.
 // Invariant 73.
 func TestPostgresRequests(t *testing.T) {
-	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
+	p := pgproxy.New(t, testenv.Postgres(t), func() fault.Kind { return fault.None })
 	s := openNode(t, p.DSN+"&pool_max_conns=2")
 	ctx := t.Context()
 	blob := func(name string) error {

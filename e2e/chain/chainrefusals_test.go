@@ -72,57 +72,6 @@ func TestPaymentsThatCannotBeExecuted(t *testing.T) {
 	}
 }
 
-// TestSalesWithoutSimulations pays while the chain simulates nothing. The server sells only the
-// starting limit.
-// Invariant 176.
-func TestSalesWithoutSimulations(t *testing.T) {
-	t.Parallel()
-	chain := e2e.StartChain(t)
-	s := e2e.Start(t, chain.With("--unsettled-limit", "1000").Tuned(e2e.Tuning{"StartingLimit": 30}))
-	s.Logged("what a coin of the chain is worth is not known, so fees are not compared with what they collect: set --coin-price")
-	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
-	for _, op := range []fullnode.Operation{fullnode.Simulate, fullnode.Submit} {
-		chain.Fail(fullnode.Fault{On: op, Effect: fullnode.Skip, Answer: fullnode.WrongStatus, Status: 503})
-	}
-	c.Buy(30)
-	r := c.TryBuy(1)
-	if r.Status != 402 || e2e.Member(t, r, "code") != "unsettled_limit" || e2e.Member(t, r, "limit") != "30" || e2e.Member(t, r, "unsettled") != "30" {
-		t.Errorf("above the starting limit: %v", r)
-	}
-	chain.Heal()
-	s.Must(200, "POST", e2e.Channels+"/"+c.ID+"/close", nil) // the server submits the pending settlement now
-	c.Settled()
-}
-
-// TestGasGriefing pays little at a gas price that costs the receiver much, and checks that the
-// terms state the gas that the server accepts.
-// Invariant 177.
-func TestGasGriefing(t *testing.T) {
-	t.Parallel()
-	chain := e2e.StartChain(t)
-	// A unit is 100 times the chain's smallest coin.
-	s := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--coin-price", "1000000").Tuned(e2e.Tuning{"MaxFee": 1_000_000_000_000}))
-	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
-	var terms struct {
-		Payment struct{ StartingLimit, MinGas, MinGasPrice, MaxGasPrice, MaxFee string }
-	}
-	s.Eventually("the gas prices of the chain are not known", func() bool {
-		s.Must(200, "GET", "/v1/info", nil).Decode(t, &terms)
-		return terms.Payment.MaxGasPrice != ""
-	})
-	if got := terms.Payment; got.StartingLimit != "100" || got.MinGas != "3" || got.MinGasPrice != "100" || got.MaxGasPrice != "500" || got.MaxFee != "1000000000000" {
-		t.Errorf("the terms are %+v", got)
-	}
-	if r := c.Refuses("a thousand times the usual price", "gas", gasOf(200_000, 100_000)); e2e.Member(t, r, "maxGasPrice") != "500" || e2e.Member(t, r, "minGasPrice") != "100" {
-		t.Errorf("%v", r)
-	}
-	chain.SetCosts(500, 2100)
-	c.Refuses("more gas than the starting limit pays", "fee", gasOf(200_000, 500)) // 2,100 at 500 are 10,500 units
-	if state := c.State(); state.Accepted != "0" {
-		t.Errorf("%+v", state)
-	}
-}
-
 // TestChainAheadOfTheClock lets the chain's time be ahead of the server's clock. The server sells
 // nothing until they agree, and serves reads with bought chunksets.
 // Invariant 174.
@@ -147,35 +96,6 @@ func TestChainAheadOfTheClock(t *testing.T) {
 	s.Logged("nothing is sold, because the time of the chain and the clock differ too much", "the time of the chain agrees with the clock again")
 }
 
-// TestFullnodeADayAhead asks a fullnode that states a time a day ahead. The server sells nothing,
-// and records nothing from the fullnode, until a fullnode agrees with the clock.
-// Invariant 174.
-func TestFullnodeADayAhead(t *testing.T) {
-	t.Parallel()
-	chain, honest := e2e.StartChain(t), fullnode.Start(t, fullnode.Options{})
-	s := e2e.Start(t, chain.With("--unsettled-limit", "1000").Tuned(e2e.Tuning{"ChannelRefresh": time.Second}))
-	c := chain.OpenOn(s, s.Payer(1), 7, 1000)
-	honest.Open(onChain(chain, t, 7))
-	c.Buy(10)
-	chain.Lie(24 * time.Hour)
-	s.Eventually("something is sold by a fullnode a day ahead", func() bool { return c.TryBuy(1).Status == 503 })
-	s.WantCode(503, "unavailable", "POST", e2e.Channels, e2e.AsJSON(t, map[string]any{"userIdentity": c.Payer.Signer.Address().String(), "paymentChannelId": "8"}))
-	before := c.State()
-
-	s.Stop()
-	s.Restart()
-	if r := c.TryBuy(1); r.Status != 503 {
-		t.Errorf("after a restart: %v", r)
-	}
-	s.Stop()
-	s.Options.Flags = append(s.Options.Flags, "--chain-url", honest.URL())
-	s.Restart()
-	s.Eventually("nothing is sold beside an honest fullnode", func() bool { return c.TryBuy(1).Status == 201 })
-	if after := c.State(); after.Deposit != before.Deposit || after.State != "open" {
-		t.Errorf("the channel is %+v, and was %+v", after, before)
-	}
-}
-
 // TestChannelIsExtended extends a channel on the chain after it has expired here.
 // Invariant 168.
 func TestChannelIsExtended(t *testing.T) {
@@ -196,38 +116,6 @@ func TestChannelIsExtended(t *testing.T) {
 	s.Eventually("the extended channel does not sell", func() bool { return c.TryBuy(1).Status == 201 })
 	c.Settled()
 	chain.Collected(t, c.Number, 10, 1)
-}
-
-// TestTwoInstancesOfOneReceiver pays two instances with one micropayment. The instance that has not
-// collected it reports that.
-// Invariant 180.
-func TestTwoInstancesOfOneReceiver(t *testing.T) {
-	t.Parallel()
-	chain := e2e.StartChain(t)
-	first := e2e.Start(t, settleNow(chain))
-	second := e2e.Start(t, chain.With("--unsettled-limit", "1000", "--admin-addr", "127.0.0.1:0").Tuned(e2e.Tuning{"ChannelRefresh": time.Second}))
-	c := chain.OpenOn(first, first.Payer(1), 7, 1000)
-	other := second.Opened(c.Payer, second.Must(201, "POST", e2e.Channels, e2e.AsJSON(t, map[string]any{
-		"userIdentity": c.Payer.Signer.Address().String(), "paymentChannelId": "7",
-	})))
-	payment := e2e.PurchaseBody(t, c.Next(10), "")
-	second.Must(201, "POST", "/v1/sessions", payment)
-	first.Must(201, "POST", "/v1/sessions", payment)
-	c.Settled()
-	other.Sequence, other.Amount = c.Sequence, c.Amount
-	second.Eventually("the withdrawal of the other instance is not seen", func() bool {
-		other.TryBuy(1)
-		return bytes.Contains(second.Must(200, "GET", e2e.Channels+"/"+other.ID, nil).Body, []byte(`"elsewhere":"10"`))
-	})
-	if r := first.Must(200, "GET", e2e.Channels+"/"+c.ID, nil); bytes.Contains(r.Body, []byte(`"elsewhere"`)) {
-		t.Errorf("the instance that has collected: %s", r.Body)
-	}
-	second.Stop()
-	second.Restart() // the review counts at the start, and each minute after that
-	second.Eventually("the withdrawal is not in the metrics", func() bool {
-		metrics := second.MetricsOf()
-		return strings.Contains(metrics, "\nsluice_withdrawn_elsewhere 1\n") && strings.Contains(metrics, "\nsluice_withdrawn_elsewhere_units 10\n")
-	})
 }
 
 // TestReconcileAChannel compares a channel with the chain after a third party has withdrawn

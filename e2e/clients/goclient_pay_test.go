@@ -7,16 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	goclient "sluice/client"
@@ -144,44 +139,6 @@ func TestGoClientPays(t *testing.T) {
 	}
 }
 
-// lossyProxy is a reverse proxy that closes the connection in place of some responses, after the
-// server has sent them.
-type lossyProxy struct {
-	url string
-
-	lose atomic.Pointer[func(*http.Request) bool] // called for each response, perhaps concurrently
-}
-
-func newLossyProxy(t testing.TB, s *e2e.Server) *lossyProxy {
-	t.Helper()
-	target, err := url.Parse(s.URL)
-	testenv.OK(t, err)
-	p := &lossyProxy{}
-	reverse := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			r.Out = r.Out.WithContext(context.WithoutCancel(r.Out.Context())) // the server gets each request
-		},
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		ErrorLog:     log.New(io.Discard, "", 0),
-		ModifyResponse: func(r *http.Response) error {
-			if lose := p.lose.Load(); lose == nil || !(*lose)(r.Request) {
-				return nil
-			}
-			return errors.Join(errors.New("lost"), r.Body.Close())
-		},
-	}
-	front := httptest.NewServer(reverse)
-	t.Cleanup(front.Close)
-	p.url = front.URL
-	return p
-}
-
-// set sets which responses are lost.
-func (p *lossyProxy) set(lose func(*http.Request) bool) { p.lose.Store(&lose) }
-
-func lostNone(*http.Request) bool { return false }
-
 // TestGoClientProcessesShareAState runs processes that buy and read with one state file. The test
 // kills the first one while the response to its purchase is on the way. The processes never sign
 // conflicting numbers, and buy nothing twice.
@@ -190,17 +147,17 @@ func TestGoClientProcessesShareAState(t *testing.T) {
 	const price, processes, purchases, reads = 3, 3, 4, 5
 	s := e2e.Start(t, e2e.Options{Flags: []string{"--reads", "paid", "--chunkset-price", "3"}})
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "paid"), []byte("hello"))
-	p := newLossyProxy(t, s)
+	p := e2e.NewCountingProxy(t, s)
 	sold, killed := make(chan struct{}), make(chan struct{})
-	p.set(func(r *http.Request) bool {
+	p.Lose = func(r *http.Request) bool {
 		if r.Method != "POST" || !strings.HasSuffix(r.URL.Path, "/v1/sessions") {
 			return false
 		}
 		close(sold)
 		<-killed
 		return true
-	})
-	of := &clientPurchases{URL: p.url, StateFile: filepath.Join(t.TempDir(), "payer.json"), Purchases: 1}
+	}
+	of := &clientPurchases{URL: p.URL, StateFile: filepath.Join(t.TempDir(), "payer.json"), Purchases: 1}
 	first := of.Start(t)
 	<-sold
 	testenv.OK(t, first.Process.Kill())
@@ -208,7 +165,9 @@ func TestGoClientProcessesShareAState(t *testing.T) {
 		t.Fatal("the process ended before it was killed")
 	}
 	close(killed)
-	p.set(lostNone)
+	p.Mu.Lock()
+	p.Lose = nil
+	p.Mu.Unlock()
 
 	of.Purchases, of.Reads = purchases, reads
 	var running []*exec.Cmd
@@ -218,7 +177,7 @@ func TestGoClientProcessesShareAState(t *testing.T) {
 	for _, command := range running {
 		finish(t, command)
 	}
-	c, err := goclient.New(p.url, goclient.Options{})
+	c, err := goclient.New(p.URL, goclient.Options{})
 	testenv.OK(t, err)
 	defer c.CloseIdleConnections()
 	payer, err := e2e.GoPayer(t.Context(), c, of.StateFile)

@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,12 +15,10 @@ import (
 	"sync"
 	"testing"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
-
 	"sluice/checksum"
 	goclient "sluice/client"
 	"sluice/e2e"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -215,62 +211,25 @@ func TestGoClientKilled(t *testing.T) {
 	}
 }
 
-// TestGoClientDamagedBytes damages downloads on the way. No file may appear.
-// Invariant 146.
-func TestGoClientDamagedBytes(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	p := e2e.NewCountingProxy(t, s)
-	p.Damage = true
-	c, err := goclient.New(p.URL, goclient.Options{})
-	testenv.OK(t, err)
-	defer c.CloseIdleConnections()
-	for _, size := range []int{1000, 1 << 20} {
-		s.Must(204, "PUT", e2e.BlobTarget("0x1", "damaged"), e2e.Content(2, size))
-		dir := t.TempDir()
-		if _, err := c.DownloadFile(t.Context(), "0x1", "damaged", filepath.Join(dir, "target"), goclient.DownloadOptions{RangeSize: 100_000}); !errors.Is(err, goclient.ErrCorrupt) {
-			t.Errorf("%d bytes: %v", size, err)
-		}
-		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-			t.Errorf("%d bytes: files are left: %v, %v", size, entries, err)
-		}
-	}
-}
-
 // TestGoClientCutNetwork transfers a file through a network that cuts each connection after a
-// while, and is down for a while.
+// while, and all at once.
 // Invariant 147.
 func TestGoClientCutNetwork(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{})
-	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(proxies, "sluice", testenv.ReserveAddress(t), s.Host)
-	testenv.OK(t, proxy.Start())
-	t.Cleanup(proxy.Stop)
-	s.Eventually("the proxy does not accept connections", func() bool {
-		connection, err := net.Dial("tcp", proxy.Listen)
-		return err == nil && connection.Close() == nil
-	})
-	c, err := goclient.New("http://"+proxy.Listen, goclient.Options{MaxAttempts: 10})
+	network := fault.Before(t, s.Host)
+	c, err := goclient.New("http://"+network.Address(), goclient.Options{MaxAttempts: 10})
 	testenv.OK(t, err)
 	defer c.CloseIdleConnections()
 	data := e2e.Content(3, 3<<20)
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
 	testenv.OK(t, os.WriteFile(source, data, 0o600))
-	add := func(stream string) {
-		t.Helper()
-		text := fmt.Sprintf(`{"name": "cut", "type": "limit_data", "stream": %q, "toxicity": 1, "attributes": {"bytes": 700000}}`, stream)
-		if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	add("upstream")
+	network.Disturb(fault.EndAfter(700_000, false, false))
 	if _, err := c.PutFile(t.Context(), "0x1", "cut", source, goclient.PutOptions{PartSize: 500_000}); err != nil {
 		t.Fatal(err)
 	}
-	testenv.OK(t, proxy.Toxics.RemoveToxic(t.Context(), "cut"))
-	add("downstream")
+	network.Disturb(fault.EndAfter(700_000, true, false))
 	if _, err := c.DownloadFile(t.Context(), "0x1", "cut", target, goclient.DownloadOptions{RangeSize: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -280,12 +239,7 @@ func TestGoClientCutNetwork(t *testing.T) {
 	var once sync.Once
 	down := func(done, _ int64) {
 		if done > 1<<20 {
-			once.Do(func() {
-				proxy.Stop()
-				if err := proxy.Start(); err != nil {
-					t.Error(err)
-				}
-			})
+			once.Do(network.Cut)
 		}
 	}
 	if _, err := c.DownloadFile(t.Context(), "0x1", "cut", target, goclient.DownloadOptions{RangeSize: 100_000, Progress: down}); err != nil {

@@ -2,15 +2,10 @@ package commands
 
 import (
 	"encoding/json"
-	"errors"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"sluice/e2e"
-	"sluice/test/testenv"
 	"sluice/wire"
 )
 
@@ -46,35 +41,4 @@ func TestHealthAndInfo(t *testing.T) {
 			t.Errorf("health of a stopped server: %+v", r)
 		}
 	}
-}
-
-// silentServer accepts connections and never responds.
-func silentServer(t *testing.T) (silent net.Listener, url string) {
-	t.Helper()
-	silent = testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	testenv.AtEnd(t, silent.Close)
-	return silent, "http://" + silent.Addr().String()
-}
-
-// TestInterruptedCommand checks a command's exit code after Ctrl-C has ended it.
-func TestInterruptedCommand(t *testing.T) {
-	t.Parallel()
-	silent, url := silentServer(t)
-	command := exec.Command(e2e.Sluice, "health", "--timeout", "1h", "--url", url)
-	var stderr strings.Builder
-	command.Stderr = &stderr
-	testenv.OK(t, command.Start())
-	testenv.OK(t, testenv.Error(silent.Accept())) // the command has begun
-	testenv.OK(t, command.Process.Signal(os.Interrupt))
-	var exit *exec.ExitError
-	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || stderr.String() != "sluice: interrupted\n" {
-		t.Errorf("%v, %q, want exit code 130", err, stderr.String())
-	}
-}
-
-// TestHealthOfASilentServer checks that the probe ends after its timeout.
-func TestHealthOfASilentServer(t *testing.T) {
-	t.Parallel()
-	_, url := silentServer(t)
-	e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "health", "--timeout", "100ms", "--url", url), url+" is not healthy: no response within 100ms")
 }

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/e2e"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -33,9 +35,11 @@ func TestFolderSurvivesFaults(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			s := e2e.Start(t, e2e.Options{Addr: testenv.ReserveAddress(t), Dirty: true})
-			var network *e2e.FaultyNetwork
+			unreliable := &unreliable{random: rand.New(rand.NewPCG(seed, 0)), next: map[side]trouble{}}
+			var network *fault.Network
 			p := e2e.NewCountingProxyOn(t, s, func(l net.Listener) net.Listener {
-				network = newFaultyNetwork(l, seed)
+				network = fault.On(l)
+				network.Disturb(unreliable.disturb)
 				return network
 			})
 			r := &faultyRuns{t: t, s: s, p: p, random: rand.New(rand.NewPCG(seed, 1))}
@@ -61,14 +65,66 @@ func TestFolderSurvivesFaults(t *testing.T) {
 			if got := readTree(t, target); !maps.Equal(got, tree) {
 				t.Errorf("got %v\nwant %v", got, tree)
 			}
-			network.Mu.Lock()
-			defer network.Mu.Unlock()
-			t.Logf("%d connections ended, %d stalls", network.Ends, network.Stalls)
-			if network.Ends < 10 || network.Stalls < 5 {
+			network.Disturb(nil)
+			t.Logf("%d connections ended, %d stalls", unreliable.ends, unreliable.stalls)
+			if unreliable.ends < 10 || unreliable.stalls < 5 {
 				t.Error("too few faults happened")
 			}
 		})
 	}
+}
+
+// unreliable is a network's trouble, which depends on a seed.
+type unreliable struct {
+	random       *rand.Rand
+	next         map[side]trouble
+	ends, stalls int
+}
+
+// side is one direction of a connection.
+type side struct {
+	conn   int
+	answer bool
+}
+
+// trouble happens when so many bytes have gone in a direction.
+type trouble struct {
+	at int64
+	fault.Trouble
+}
+
+func (u *unreliable) disturb(p fault.Piece) fault.Trouble {
+	on := side{p.Conn, p.Answer}
+	next, ok := u.next[on]
+	if !ok {
+		next = u.plan(p.Sent)
+		u.next[on] = next
+	}
+	next.After = max(0, next.at-p.Sent)
+	switch {
+	case next.After >= p.Len:
+		return fault.Trouble{}
+	case next.After > 0:
+	case next.Kind == fault.Fail:
+		u.ends++
+	default:
+		u.stalls++
+		u.next[on] = u.plan(p.Sent)
+	}
+	return next.Trouble
+}
+
+// plan returns a direction's next trouble. A quarter of them are within a header, the rest anywhere
+// in up to 4 MiB.
+func (u *unreliable) plan(sent int64) trouble {
+	next := trouble{sent + 1 + u.random.Int64N(4<<20), fault.Trouble{Kind: fault.Fail, Reset: u.random.IntN(2) == 0}}
+	if u.random.IntN(4) == 0 {
+		next.at = sent + 1 + u.random.Int64N(1000)
+	}
+	if u.random.IntN(3) == 0 {
+		next.Trouble = fault.Trouble{Kind: fault.Delay, Time: time.Duration(1 + u.random.IntN(int(200*time.Millisecond)))}
+	}
+	return next
 }
 
 // faultyRuns runs a command again and again until it has succeeded, as a user does. During the

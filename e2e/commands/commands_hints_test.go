@@ -74,26 +74,3 @@ func TestContextAddAsksTheServer(t *testing.T) {
 	}
 	testenv.Equal(t, len(strings.Split(strings.TrimSpace(e2e.SluiceRuns(t, "context", "ls").Stdout), "\n")), 2, "the contexts")
 }
-
-// TestCommandsNameWhatIsMissing checks the errors for folders that do not exist, have no data or
-// are files.
-func TestCommandsNameWhatIsMissing(t *testing.T) {
-	t.Parallel()
-	none, dir := filepath.Join(t.TempDir(), "none"), t.TempDir()
-	file := filepath.Join(dir, "file")
-	testenv.OK(t, os.WriteFile(file, nil, 0o600))
-	for want, args := range map[string][]string{
-		"there is no folder " + none:                                 {"restore", none, "--to", none},
-		"there is no data in the folder " + none:                     {"check", "--data", none},
-		none + ": name another with --data DIR":                      {"check", "--books", "--data", none},
-		"there is no data in the folder " + none + ", which has":     {"recover", "--data", none},
-		"there is no data in the folder " + none + ", which has no ": {"backup", filepath.Join(dir, "new"), "--data", none},
-	} {
-		if r := e2e.SluiceRuns(t, args...); r.Code != 3 || !strings.Contains(r.Stderr, want) {
-			t.Errorf("%q: %+v, want %s", args, r, want)
-		}
-	}
-	if r := e2e.SluiceRuns(t, "get", "-r", "team/x/", file); r.Code != 2 || !strings.Contains(r.Stderr, file+" is a file: want a folder for the blobs below a prefix") {
-		t.Errorf("get -r into a file: %+v", r)
-	}
-}

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -234,42 +233,6 @@ func TestOutageSaysHowToGoOn(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s was acknowledged %d times", path, n)
 		}
-	}
-}
-
-// TestPutResumes interrupts the command while it uploads a folder's large file. The next run must
-// send no acknowledged part or file.
-func TestPutResumes(t *testing.T) {
-	t.Parallel()
-	testenv.Require(t, testenv.Unix)
-	const part, parts = 256 << 10, 20
-	s := e2e.Start(t, e2e.Options{})
-	p := e2e.NewCountingProxy(t, s)
-	dir := e2e.MakeTree(t, map[string]string{"big": string(e2e.Content(3, part*parts-5)), "sub/big": string(e2e.Content(4, part*parts))})
-	line := []string{"put", "-r", dir, "team/dir", "--part-size", "256KiB", "--url", p.URL, "--json"}
-	if r := endAfter(p, t, parts/2, syscall.SIGINT, line...); r.Code != 130 || r.Stderr != "sluice: interrupted: "+resumable {
-		t.Errorf("%+v", r)
-	}
-	if left := filesWith(t, dir, ".sluice-upload"); len(left) == 0 {
-		t.Error("there is no state file")
-	}
-	for range 2 { // the second one finds everything stored
-		if r := e2e.SluiceRuns(t, line...); r.Code != 0 || r.Stderr != "" {
-			t.Fatalf("the next run: %+v", r)
-		}
-	}
-	for path, n := range p.Acknowledged() {
-		if n != 1 {
-			t.Errorf("%s was acknowledged %d times", path, n)
-		}
-	}
-	for name, want := range map[string]int64{"big": part*parts - 5, "sub/big": part * parts} {
-		if got := s.Must(200, "HEAD", "/v1/blobs/team/dir/"+name, nil).Header.Get("Content-Length"); got != strconv.FormatInt(want, 10) {
-			t.Errorf("%s has %s bytes, want %d", name, got, want)
-		}
-	}
-	if left := filesWith(t, dir, ""); !slices.Equal(left, []string{"big", "sub/big"}) {
-		t.Errorf("the folder has %q", left)
 	}
 }
 

@@ -84,11 +84,13 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{"check --data NONE", 3, "it is not the data folder of an instance\n"},
 		{"check --recorded --data NONE", 3, "there is no data in the folder NONE"},
 		{"recover --data NONE", 3, "it is not the data folder of an instance\n"},
+		{"restore NONE --to NONE2", 3, "there is no folder NONE"},
+		{"backup NONE2 --data NONE", 3, "there is no data in the folder NONE, which has no "},
 		{"backup ls NONE", 3, "there is no folder NONE\n"},
 		{"context use none", 3, "there is no such context"},
 
 		// 4: refused.
-		{"sync --delete :nobody DIR", 4, "the source is empty, so the 2 of the target were not deleted"},
+		{"sync --delete :nobody DIR", 4, " of the target were not deleted"},
 
 		// 5: partly done, which includes an output that ends early.
 		{"cat team/a team/none", 5, "team/none: get a blob: The blob does not exist"},
@@ -103,7 +105,7 @@ func TestExitCodesOfFailures(t *testing.T) {
 		for _, arg := range strings.Fields(test.args) {
 			args = append(args, names.Replace(arg))
 		}
-		local := strings.Contains(test.args, "--data") || strings.Contains(test.args, "--url") || args[0] == "backup" || args[0] == "context"
+		local := strings.Contains(test.args, "--data") || strings.Contains(test.args, "--url") || args[0] == "backup" || args[0] == "restore" || args[0] == "context"
 		if !local {
 			args = append(args, "--url", s.URL)
 		}

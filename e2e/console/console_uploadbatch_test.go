@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/e2e"
 	"sluice/test/testenv"
 )
 
@@ -140,21 +139,4 @@ func TestConsoleSaysThatAFileIsGone(t *testing.T) {
 	testenv.OK(t, os.Remove(gone))
 	p.press("Upload")
 	p.untilText("#tray li[data-state=failed]", "The file cannot be read any more: it was changed or removed since it was chosen.")
-}
-
-// TestConsoleKeepsBothOfLargeBlobs stores a large file under a name that is taken beside that blob.
-func TestConsoleKeepsBothOfLargeBlobs(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	store(s, "0x1", "big.tar.gz", "text/plain", "other")
-	store(s, "0x1", "big.tar%20(2).gz", "text/plain", "another")
-	p := openConsole(t, s, "#/blobs/0x1/")
-	p.untilText("[role=grid]", "big.tar.gz")
-	p.dropAndUpload(file(t, "big.tar.gz", make([]byte, 9<<20)))
-	p.untilText("#tray li[data-state=exists]", "A blob of this name exists already.")
-	p.press("Keep both")
-	p.untilText("#tray li[data-state=done]", "big.tar (3).gz")
-	if got := s.Must(200, "GET", "/v1/blobs/0x1/big.tar%20(3).gz", nil); len(got.Body) != 9<<20 {
-		t.Errorf("the blob has %d bytes", len(got.Body))
-	}
 }

@@ -11,11 +11,10 @@ import (
 	"sluice/test/testenv"
 )
 
-// TestClockIsSet moves a single server's clock, with a binary that is built for that.
+// TestClockIsSet moves a single server's clock.
 // Invariant 103.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
-	moved := testenv.Must(testenv.BuildSluice(t.TempDir(), "movedclock", "tuned"))(t)
 	file := filepath.Join(t.TempDir(), "ahead")
 	set := func(ahead time.Duration) {
 		t.Helper()
@@ -25,8 +24,8 @@ func TestClockIsSet(t *testing.T) {
 	}
 	set(0)
 	s := e2e.Start(t, e2e.Options{
-		Binary: moved, Dirty: true, Wrapper: []string{"env", "SLUICE_TEST_CLOCK=" + file},
-		Flags: append([]string{"--garbage-grace", "24h", "--s3-addr", "off"}, observed...), Tuning: purging,
+		Dirty: true, Wrapper: []string{"env", "SLUICE_TEST_CLOCK=" + file},
+		Flags: append([]string{"--garbage-grace", "24h"}, observed...), Tuning: purging,
 	})
 	survivesTheClock(t, []*e2e.Server{s}, set)
 }

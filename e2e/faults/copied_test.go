@@ -148,8 +148,9 @@ func TestCopiedFolderWithDamagedPages(t *testing.T) {
 }
 
 // TestDamagedPagesAreFoundAtAStart damages a page in a stopped server's database: the next start is
-// not ready and reports why, and the one after it names the damage and ends.
-// Invariant 112.
+// not ready and reports why, serves reads, refuses writes and keeps running, and the one after it
+// names the damage and ends.
+// Invariants 107, 112.
 func TestDamagedPagesAreFoundAtAStart(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true}) // it logs the damage as an error
@@ -160,9 +161,12 @@ func TestDamagedPagesAreFoundAtAStart(t *testing.T) {
 	s.Restart()
 	s.Must(503, "GET", "/readyz", nil)
 	s.Holds(target, []byte("data"))
-	if r := s.Do("PUT", target, []byte("other")); r.Status != 503 {
-		t.Errorf("a write to a damaged database: %v", r)
+	for _, write := range [][2]string{{"PUT", target}, {"POST", "/v1/sessions"}} {
+		if r := s.Do(write[0], write[1], []byte("{}")); r.Status != 503 {
+			t.Errorf("a write to a damaged database: %v", r)
+		}
 	}
+	s.Must(200, "GET", "/livez", nil)
 	logs(t, s, true, "the quick check of the database has found damage")
 	s.Stop()
 	refuses(t, []string{"serve", "--addr", "127.0.0.1:0", "--s3-addr", "off"}, s.Data, "the database is damaged", "Tree", "restore a backup")

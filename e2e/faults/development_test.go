@@ -2,16 +2,12 @@ package faults
 
 import (
 	"archive/tar"
-	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,8 +22,6 @@ import (
 // developmentArchive is a place with a backup that the last version before the first release has
 // made, the commit 897e77e3. contents.json has what it contains.
 const developmentArchive = "testdata/development.tar.gz"
-
-var developmentBinary = flag.String("development", "", "binary of that version with which to create "+developmentArchive+" again")
 
 // development is the instance that was backed up.
 type development struct {
@@ -53,9 +47,6 @@ const developmentPart = 17_000
 // Invariant 109.
 func TestDevelopmentIsCarriedOver(t *testing.T) {
 	t.Parallel()
-	if *developmentBinary != "" {
-		writeDevelopment(t, *developmentBinary)
-	}
 	place, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	p := unpackDevelopment(t, place)
 	e2e.Prints(t, "restore", place, "--to", data)
@@ -124,82 +115,4 @@ func unpackDevelopment(t *testing.T, place string) (p development) {
 		testenv.OK(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, content, 0o600)))
 	}
 	return p
-}
-
-// writeDevelopment runs a binary on a new data folder, and packs a backup of it.
-func writeDevelopment(t *testing.T, binary string) {
-	t.Helper()
-	const forever = "876000h"
-	s := &e2e.Server{T: t, Data: filepath.Join(t.TempDir(), "data")}
-	s.Run([]string{binary, "serve", "--addr", "127.0.0.1:0", "--data", s.Data, "--session-ttl", forever, "--channel-ttl", forever})
-	p := development{Blobs: map[string]string{}, Described: e2e.BlobTarget("0x1", "described"), Deleted: e2e.BlobTarget("0x1", "deleted")}
-	put := func(name string, data []byte, headers ...string) {
-		s.Must(204, "PUT", e2e.BlobTarget("0x1", name), data, headers...)
-		p.Blobs[e2e.BlobTarget("0x1", name)] = e2e.Digest(data)
-	}
-	put("empty", nil)
-	put("inline", e2e.Content(1, 1000))
-	put("object", e2e.Content(2, 20_000))
-	put(strings.Repeat("é", 1000), e2e.Content(3, 100))
-	put("overwritten", e2e.Content(4, 100))
-	put("overwritten", e2e.Content(5, 101))
-	put("described", e2e.Content(10, 100), "Blob-Meta-Color", "red")
-	s.Must(200, "POST", p.Described, []byte(`{"copyTo": {"blobName": "copied"}}`))
-	s.Must(200, "POST", e2e.BlobTarget("0x1", "object"), []byte(`{"copyTo": {"blobName": "shared"}, "replaceMetadata": true, "metadata": {"a": "b"}}`))
-	p.Blobs[e2e.BlobTarget("0x1", "copied")] = p.Blobs[p.Described]
-	p.Blobs[e2e.BlobTarget("0x1", "shared")] = p.Blobs[e2e.BlobTarget("0x1", "object")]
-	put("deleted", e2e.Content(6, 100))
-	s.Must(204, "DELETE", p.Deleted, nil)
-	delete(p.Blobs, p.Deleted)
-	parts := e2e.Content(7, 2*developmentPart+1)
-	p.Completed = s.Begin("0x1", "parts", developmentPart)
-	s.Parts(p.Completed, parts, developmentPart)
-	s.Must(200, "POST", "/v1/multipart-uploads/"+p.Completed+"/complete", nil)
-	p.Blobs[e2e.BlobTarget("0x1", "parts")] = e2e.Digest(parts)
-	p.Open = s.Begin("0x1", "later", developmentPart)
-	s.Must(200, "PUT", e2e.PartTarget(p.Open, 0), e2e.Content(8, developmentPart))
-	p.Session = s.Session()
-	s.Must(200, "POST", "/v1/sessions/"+p.Session+"/use", nil)
-	c := s.Open(s.Payer(1), 1000)
-	p.Bought = c.Buy(10).SessionID
-	c.Settled()
-	p.Channel.ID, p.Channel.Number, p.Channel.Sequence, p.Channel.Amount = c.ID, c.Number, c.Sequence, c.Amount
-	secret, err := exec.Command(binary, "key", "create", "--data", s.Data, "--scopes", "read", "--all-accounts").Output()
-	found := e2e.Credential.FindStringSubmatch(string(secret))
-	if err != nil || found == nil {
-		t.Fatalf("key create prints %q, %v", secret, err)
-	}
-	p.Key = found[1]
-	s.Stop()
-	place := filepath.Join(t.TempDir(), "place")
-	testenv.OK(t, exec.Command(binary, "backup", "create", place, "--data", s.Data).Run())
-	packDevelopment(t, place, p)
-}
-
-func packDevelopment(t *testing.T, place string, p development) {
-	t.Helper()
-	files := map[string][]byte{"contents.json": e2e.AsJSON(t, p)}
-	err := filepath.WalkDir(place, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		relative, err := filepath.Rel(place, name)
-		if err != nil {
-			return err
-		}
-		files[filepath.ToSlash(relative)], err = os.ReadFile(name)
-		return err
-	})
-	testenv.OK(t, err)
-	var archive bytes.Buffer
-	zipped, err := gzip.NewWriterLevel(&archive, gzip.BestCompression)
-	testenv.OK(t, err)
-	packed := tar.NewWriter(zipped)
-	for name, content := range files {
-		testenv.OK(t, packed.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content))}))
-		if _, err := packed.Write(content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	testenv.OK(t, errors.Join(packed.Close(), zipped.Close(), os.WriteFile(developmentArchive, archive.Bytes(), 0o600)))
 }

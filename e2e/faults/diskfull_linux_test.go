@@ -166,20 +166,3 @@ func fillDisk(t *testing.T, dir string) {
 	}
 	testenv.OK(t, filler.Close())
 }
-
-// TestDeletesWithoutFreeSpace has another program fill the disk to the last byte. Deletes must
-// work.
-func TestDeletesWithoutFreeSpace(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Data: tmpfs(t, "64m"), Dirty: true})
-	const blobs = 20
-	for i := range blobs {
-		s.Must(204, "PUT", e2e.BlobTarget("0x1", fmt.Sprint(i)), e2e.Content(uint64(i), 1000))
-	}
-	fillDisk(t, filepath.Dir(s.Data))
-	e2e.CheckProblem(t, s.Do("POST", "/v1/sessions", nil), 507, "storage_full")
-	for i := range blobs {
-		s.Must(204, "DELETE", e2e.BlobTarget("0x1", fmt.Sprint(i)), nil)
-	}
-	s.ListsOnly("0x1")
-}

@@ -72,29 +72,6 @@ func TestDrainWait(t *testing.T) {
 	s.Holds(e2e.BlobTarget("0x1", "during"), []byte("kept, too"))
 }
 
-// TestDrainWaitThenDrain checks that the signal which ends the wait lets running requests finish,
-// and that the next signal cuts them. SIGTERM and SIGINT have the same effect.
-func TestDrainWaitThenDrain(t *testing.T) {
-	t.Parallel()
-	flags := []string{"--drain-wait", e2e.LongWait}
-	s := e2e.Start(t, e2e.Options{Flags: flags})
-	l := e2e.BeginSlow(s)
-	s.Signal(syscall.SIGINT)
-	s.AwaitDrain()
-	s.Signal(syscall.SIGTERM)
-	l.Finish()
-	s.Exits(0)
-
-	s = e2e.Start(t, e2e.Options{Flags: flags, Dirty: true})
-	e2e.BeginSlow(s)
-	s.Signal(syscall.SIGTERM)
-	s.AwaitDrain()
-	s.Signal(syscall.SIGTERM)
-	awaitClosed(s)
-	s.Signal(syscall.SIGINT)
-	s.Exits(1)
-}
-
 // TestDrainOverHTTP2 checks that during the wait the server sends GOAWAY on connections, and serves
 // requests in progress and requests that still arrive. After the wait, it finishes responses that
 // have begun.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/e2e"
 	"sluice/test/testenv"
 )
 
@@ -14,5 +15,5 @@ import (
 func TestSharedContentsSurviveKillsLong(t *testing.T) {
 	t.Parallel()
 	end := time.Now().Add(testenv.LongDuration(t))
-	sharedContents(t, 2000, func(kills int) bool { return kills == 0 || time.Now().Before(end) })
+	sharedContents(t, e2e.Options{}, 2000, func(kills int) bool { return kills == 0 || time.Now().Before(end) })
 }

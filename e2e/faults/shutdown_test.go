@@ -2,16 +2,12 @@ package faults
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"sluice/e2e"
 	"sluice/test/testenv"
@@ -31,28 +27,6 @@ func TestDrain(t *testing.T) {
 	s.Logged("level=INFO msg=draining signal=terminated wait_seconds=0 deadline_seconds=30", `level=INFO msg="drained: all requests have completed" took_seconds=`)
 	s.Restart()
 	s.Holds(e2e.BlobTarget("0x1", "up"), l.Data[:2*e2e.SlowHalf])
-}
-
-// TestDrainDeadline checks that the server cuts a request that does not end in time. The request's
-// rate is high enough for all other limits.
-func TestDrainDeadline(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Dirty: true, Flags: []string{"--drain-deadline", "1s"}})
-	l := e2e.BeginSlow(s)
-	s.Signal(syscall.SIGTERM)
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for s.Running() {
-		select {
-		case <-tick.C:
-		case <-s.Exited:
-		}
-		if _, err := io.CopyN(io.Discard, l.Reader, 50_000); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) &&
-			!errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatal(err)
-		}
-	}
-	s.Exits(1)
 }
 
 // TestUploadsCutByTheDrain checks an upload that is not complete when the drain ends, in every
@@ -98,39 +72,6 @@ func TestUploadsCutByTheDrain(t *testing.T) {
 	for i := range uploads {
 		s.Must(404, "GET", e2e.BlobTarget("0x1", fmt.Sprint(i)), nil)
 	}
-}
-
-// TestFailedStarts checks that a failed start reports its reason in one line, with the remedy.
-func TestFailedStarts(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	t.Run("busy port", func(t *testing.T) {
-		data := filepath.Join(t.TempDir(), "data")
-		e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "serve", "--addr", s.Host, "--data", data), s.Host, "--addr")
-	})
-	t.Run("locked data folder", func(t *testing.T) {
-		e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", s.Data), s.Data, "--data")
-	})
-	t.Run("data folder is a file", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "file")
-		testenv.OK(t, os.WriteFile(file, []byte("x"), 0o600))
-		e2e.CheckFailedStart(t, e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", file), file)
-	})
-	t.Run("open to the network", func(t *testing.T) {
-		data := filepath.Join(t.TempDir(), "data")
-		for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
-			e2e.CheckWrongUsage(t, e2e.SluiceRuns(t, "serve", "--addr", addr, "--data", data), "--open-to-network")
-		}
-	})
-	t.Run("usage", func(t *testing.T) {
-		for _, args := range [][]string{{"serve", "--no-such-flag"}, {"no-such-command"}, {"serve", "--addr", "nonsense"},
-			{"serve", "--base-path", "no-slash"}, {"serve", "--reads", "key"}, {"serve", "--reads", "sometimes"}, {"serve", "--verify-ttl", "x"}} {
-			if r := e2e.SluiceRuns(t, args...); r.Code == 0 || r.Stderr == "" || r.Stdout != "" {
-				t.Errorf("%q: exit code %d, standard error %q, standard output %q", args, r.Code, r.Stderr, r.Stdout)
-			}
-		}
-	})
-	s.Must(200, "GET", "/readyz", nil) // the running server is not affected
 }
 
 // TestDataFolder checks that a new data folder is private, and that the server accepts an existing

@@ -3,57 +3,12 @@ package http
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
 	"sluice/e2e"
 	"sluice/test/testenv"
 )
-
-// TestBodyShorterThanDeclared ends bodies too early and checks that the server stores nothing.
-func TestBodyShorterThanDeclared(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	id := s.Begin("0x1", "upload", 1<<20)
-	for _, size := range []int{0, 10, 100_000} {
-		for _, target := range []string{e2e.BlobTarget("0x1", "name"), e2e.PartTarget(id, 0)} {
-			connection := s.Dial()
-			s.Write(connection, "PUT "+target+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n"+strings.Repeat("x", size))
-			testenv.OK(t, connection.CloseWrite())
-			e2e.CheckProblem(t, s.Answer(connection, "PUT"), 400, "incomplete_body")
-		}
-	}
-	// A chunked body without its last chunk is incomplete too.
-	connection := s.Dial()
-	s.Write(connection, "PUT "+e2e.BlobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-	testenv.OK(t, connection.CloseWrite())
-	e2e.CheckProblem(t, s.Answer(connection, "PUT"), 400, "incomplete_body")
-	s.ListsOnly("0x1")
-	if state := s.Must(200, "GET", "/v1/multipart-uploads/"+id, nil).Object(t); e2e.Text(t, state, "bytes") != "0" {
-		t.Errorf("the upload now has parts: %v", state)
-	}
-}
-
-// TestBytesAfterTheBody checks that the server parses bytes after the declared body as the next
-// request.
-func TestBytesAfterTheBody(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	connection := s.Dial()
-	s.Write(connection, "PUT "+e2e.BlobTarget("0x1", "name")+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello, and more\r\n\r\n")
-	reader := bufio.NewReader(connection)
-	if first, err := e2e.ReadAnswer(reader, "PUT"); err != nil || first.Status != 204 {
-		t.Errorf("first response: %v, %v, want 204", first, err)
-	}
-	if second, err := e2e.ReadAnswer(reader, "GET"); err != nil || second.Status != 400 {
-		t.Errorf("second response: %v, %v, want 400", second, err)
-	}
-	if rest, err := io.ReadAll(reader); err != nil || len(rest) != 0 {
-		t.Errorf("the connection continued with %q, %v, want EOF", rest, err)
-	}
-	s.Holds(e2e.BlobTarget("0x1", "name"), []byte("hello"))
-}
 
 // TestHostileRequests sends malformed and contradictory requests.
 func TestHostileRequests(t *testing.T) {

@@ -242,28 +242,3 @@ func TestGoClientSurvivesFaults(t *testing.T) {
 		t.Errorf("a full disk: %v", err)
 	}
 }
-
-// TestPublicClientSurvivesFaults transfers a blob by the public client, which repeats parts, while
-// parts fail.
-func TestPublicClientSurvivesFaults(t *testing.T) {
-	testenv.Require(t, testenv.NPM)
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Dirty: true, Damaged: true})
-	for _, rules := range [][]string{
-		{"PUT part first 2: drop-reply"},
-		{"PUT part first 2: status 503"},
-		{"PUT part first 1: status 500", "GET blob first 1: delay 100ms"},
-		{"PUT part first 1: full-disk", "GET blob first 1: slow 64MiB"},
-	} {
-		setFaults(s, rules...)
-		lines := e2e.Script[struct{ Sent, Received, Error string }](t, "faults.mjs", s.URL)
-		if len(lines) != 1 || lines[0].Error != "" || lines[0].Sent == "" || lines[0].Sent != lines[0].Received {
-			t.Errorf("%q: %+v", rules, lines)
-		}
-		checkAllHappened(s)
-	}
-	setFaults(s, "GET blob: cut 1MiB")
-	if lines := e2e.Script[struct{ Sent, Received, Error string }](t, "faults.mjs", s.URL); len(lines) != 1 || lines[0].Error == "" {
-		t.Errorf("a response that was cut is taken for a complete one: %+v", lines)
-	}
-}

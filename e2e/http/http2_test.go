@@ -3,14 +3,12 @@ package http
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"sluice/e2e"
 	"sluice/test/testenv"
@@ -84,84 +82,4 @@ func TestNoChunksetForNothingOverHTTP2(t *testing.T) {
 	if left := s.Left(id); left != "98" {
 		t.Errorf("%s chunksets left of 100 after %d of %d bytes; want 98", left, len(got), size)
 	}
-}
-
-// TestStalledResponseOverHTTP2 accepts no byte of a response on one stream. The server must reset
-// that stream after the time that the minimum rate allows. The connection's other streams continue.
-func TestStalledResponseOverHTTP2(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Certs: e2e.NewCertificates(t)})
-	data := e2e.Content(1, 100_000)
-	target := e2e.BlobTarget("0x1", "name")
-	s.Must(204, "PUT", target, data)
-	f := s.DialFrames(0)
-	f.Request(1, e2e.FlagEndStream, "GET", target, "range", "bytes=0-999")
-	f.Request(3, e2e.FlagEndStream, "GET", target)
-	f.Await(e2e.FrameHeaders, 1)
-	f.Await(e2e.FrameHeaders, 3)
-	if code := binary.BigEndian.Uint32(f.Await(e2e.FrameReset, 1).Payload); code == 0 {
-		t.Error("the stalled stream was reset without an error")
-	}
-	f.Allow(3, 1<<20)
-	if got := f.Body(3); e2e.Digest(got) != e2e.Digest(data) {
-		t.Errorf("another stream of the connection received %d bytes, or other bytes than stored", len(got))
-	}
-}
-
-// TestSlowBodiesOverHTTP2 checks that the server refuses a body that arrives too slowly, and
-// accepts one that arrives steadily, even if it takes longer.
-func TestSlowBodiesOverHTTP2(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Certs: e2e.NewCertificates(t)})
-	steady, sender := io.Pipe()
-	fast := make(chan error, 1)
-	data := e2e.Content(1, 2<<20)
-	go func() {
-		r, err := s.PutFrom(e2e.BlobTarget("0x1", "steady"), steady, int64(len(data)))
-		if err == nil && r.Status != 204 {
-			err = fmt.Errorf("%v, want 204", r)
-		}
-		fast <- err
-	}()
-
-	stalled, never := io.Pipe()
-	defer func() { _ = never.Close() }()
-	slow := make(chan e2e.Response, 1)
-	go func() {
-		defer close(slow)
-		r, err := s.PutFrom(e2e.BlobTarget("0x1", "stalled"), stalled, 1000)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		slow <- r
-	}()
-
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	sent := 0
-	const step = 2 << 10
-	for refused := false; !refused; {
-		select {
-		case r, ok := <-slow:
-			if ok {
-				e2e.CheckProblem(t, r, 408, "body_too_slow")
-			}
-			refused = true
-		case err := <-fast:
-			t.Fatalf("the steady body ended after %d bytes: %v", sent, err)
-		case <-tick.C:
-		}
-		if sent+step > len(data)/2 {
-			t.Fatalf("the stalled body is not refused")
-		}
-		if _, err := sender.Write(data[sent : sent+step]); err != nil {
-			t.Fatal(err)
-		}
-		sent += step
-	}
-	_, err := sender.Write(data[sent:])
-	testenv.OK(t, errors.Join(err, sender.Close(), <-fast))
-	s.Holds(e2e.BlobTarget("0x1", "steady"), data)
-	s.ListsOnly("0x1", "steady")
 }

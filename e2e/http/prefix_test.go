@@ -2,51 +2,30 @@ package http
 
 import (
 	"maps"
-	"strings"
 	"testing"
 
 	"sluice/e2e"
 	"sluice/test/testenv"
 )
 
-// directAndThroughNginx runs a test on a hosted service, with a key of every scope: directly, and
-// through nginx with the documented configuration.
-func directAndThroughNginx(t *testing.T, reads string, run func(s *e2e.Server)) {
-	for _, way := range []string{"straight", "nginx"} {
-		t.Run(way, func(t *testing.T) {
-			if way == "nginx" {
-				testenv.Require(t, testenv.Nginx)
-			}
-			t.Parallel()
-			s := e2e.StartHosted(t, reads, "--trusted-proxies", "127.0.0.1").AsAdmin()
-			if way == "nginx" {
-				s = s.BehindNginx()
-			}
-			run(s)
-		})
-	}
-}
-
 // TestPublicClientUnderPrefix uploads and downloads with the public npm client, unmodified, with a
-// key.
+// key, through nginx with the documented configuration.
 func TestPublicClientUnderPrefix(t *testing.T) {
-	testenv.Require(t, testenv.NPM)
+	testenv.Require(t, testenv.NPM, testenv.Nginx)
 	t.Parallel()
-	directAndThroughNginx(t, "key", func(s *e2e.Server) {
-		t := s.T.(*testing.T)
-		for version, cases := range map[string]int{"0.1.0": 25, "0.0.4": 21} {
-			// The key is for one account, as a user's key is.
-			user := s.As(s.NewKey("--scopes", "read,write", "--accounts", "0x1"))
-			lines := e2e.RunClient(t, version, s.URL, user.Key)
-			if len(lines) != cases {
-				t.Errorf("the client %s ran %d cases, want %d", version, len(lines), cases)
-			}
-			for _, line := range lines {
-				e2e.CheckTransfer(t, user, line)
-			}
-			s.Must(204, "DELETE", e2e.BlobTarget("0x1", "ranged"), nil)
+	s := e2e.StartHosted(t, "key", "--trusted-proxies", "127.0.0.1").AsAdmin().BehindNginx()
+	for version, cases := range map[string]int{"0.1.0": 25, "0.0.4": 21} {
+		// The key is for one account, as a user's key is.
+		user := s.As(s.NewKey("--scopes", "read,write", "--accounts", "0x1"))
+		lines := e2e.RunClient(t, version, s.URL, user.Key)
+		if len(lines) != cases {
+			t.Errorf("the client %s ran %d cases, want %d", version, len(lines), cases)
 		}
-	})
+		for _, line := range lines {
+			e2e.CheckTransfer(t, user, line)
+		}
+		s.Must(204, "DELETE", e2e.BlobTarget("0x1", "ranged"), nil)
+	}
 }
 
 // TestRefusedBeforeTheBody checks that a client behind the documented nginx that may not write is
@@ -73,24 +52,6 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 			e2e.CheckProblem(t, s.Raw("PUT", head+test.credential+"\r\n"), test.status, test.code)
 		}
 	}
-}
-
-// TestBaseURLAndBasePath checks that a service publishes its configured address, and responds under
-// its path.
-func TestBaseURLAndBasePath(t *testing.T) {
-	t.Parallel()
-	directAndThroughNginx(t, "public", func(s *e2e.Server) {
-		const address = "https://blobs.example.org" + e2e.HostedBase
-		var facts struct{ Profile, URL, Reads string }
-		s.Must(200, "GET", "/v1/info", nil).Decode(s.T, &facts)
-		if facts.Profile != "hosted" || facts.URL != address || facts.Reads != "public" {
-			s.T.Errorf("/v1/info is %+v", facts)
-		}
-		if r := s.Must(200, "GET", "/openapi.yaml", nil); !strings.Contains(string(r.Body), address) {
-			s.T.Errorf("/openapi.yaml does not name %s", address)
-		}
-		s.Must(200, "GET", "/readyz", nil)
-	})
 }
 
 // TestMetadataBehindNginx reads the largest metadata through the documented nginx.

@@ -130,30 +130,3 @@ func TestRefusalsBehindNginx(t *testing.T) {
 		t.Errorf("%d of %d requests of other clients failed", failed.Load(), others.Load())
 	}
 }
-
-// TestRefusedBodiesOverHTTP2 checks that a refused body costs only its stream, however much of it
-// is still sent.
-func TestRefusedBodiesOverHTTP2(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Certs: e2e.NewCertificates(t)})
-	f := s.DialFrames(1 << 16)
-	const streams = 40 // with a body of 16 KiB each; together more than the server reads of one refused body
-	piece := make([]byte, 16<<10)
-	for i := range uint32(streams) {
-		stream := 2*i + 1
-		f.Request(stream, 0, "PUT", e2e.BlobTarget("0x1", "refused"), "content-encoding", "gzip")
-		f.Send(e2e.FrameData, 0, stream, piece)
-		f.Await(e2e.FrameHeaders, stream)
-		// This is the rest of a body that the server has refused already.
-		f.Send(e2e.FrameData, e2e.FlagEndStream, stream, piece)
-	}
-	f.Request(2*streams+1, e2e.FlagEndStream, "GET", "/livez")
-	if head := f.Await(e2e.FrameHeaders, 2*streams+1); head.Payload[0] != e2e.StatusOK {
-		t.Errorf("after the refused bodies: %v %x", head, head.Payload)
-	}
-	for _, passed := range f.Seen {
-		if passed.Kind == e2e.FrameGoAway {
-			t.Error("the refused bodies ended the connection")
-		}
-	}
-}

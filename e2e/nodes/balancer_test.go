@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"sluice/e2e"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -78,69 +77,6 @@ func TestHungNodeBehindHAProxy(t *testing.T) {
 	})
 }
 
-// cutter is a TCP proxy. While it is armed, it cuts a connection when a response's first byte
-// arrives: the service has served the request, and the sender does not learn the outcome.
-type cutter struct {
-	listener net.Listener
-	to       string
-	armed    atomic.Bool
-	cuts     atomic.Int64
-}
-
-// newCutter starts a cutter in front of a service, and stops it when the test ends.
-func newCutter(t testing.TB, to string) *cutter {
-	t.Helper()
-	c := &cutter{listener: e2e.ListenHere(t), to: to}
-	var connections sync.WaitGroup
-	connections.Go(func() {
-		for {
-			from, err := c.listener.Accept()
-			if err != nil {
-				return
-			}
-			connections.Go(func() { c.serve(t, from) })
-		}
-	})
-	t.Cleanup(func() {
-		if err := c.listener.Close(); err != nil {
-			t.Error(err)
-		}
-		connections.Wait()
-	})
-	return c
-}
-
-func (c *cutter) serve(t testing.TB, from net.Conn) {
-	to, err := net.Dial("tcp", c.to)
-	if err != nil {
-		t.Error(err)
-		_ = from.Close()
-		return
-	}
-	stop := context.AfterFunc(t.Context(), func() { _, _ = from.Close(), to.Close() })
-	defer stop()
-	var requests sync.WaitGroup
-	requests.Go(func() { _, _ = io.Copy(to, from) }) // either side may close first
-	b := make([]byte, 32<<10)
-	for {
-		n, err := to.Read(b)
-		if n > 0 && c.armed.Load() {
-			c.cuts.Add(1)
-			break
-		}
-		if n > 0 {
-			if _, werr := from.Write(b[:n]); werr != nil {
-				break
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	_, _ = from.Close(), to.Close()
-	requests.Wait()
-}
-
 // TestNginxRepeatsNothing checks that nginx with the documented configuration does not send a
 // request to another node if the connection breaks after a node has served the request. The service
 // charges a paid read once, refuses no micropayment because it has accepted it before, and fails no
@@ -155,11 +91,11 @@ func TestNginxRepeatsNothing(t *testing.T) {
 	c := s.Open(s.Payer(1), 1000)
 	id := c.Buy(20).SessionID
 
-	var cutters [3]*cutter
+	var networks [3]*fault.Network
 	var nodes [3]string
-	for i := range cutters {
-		cutters[i] = newCutter(t, s.Host)
-		nodes[i] = cutters[i].listener.Addr().String()
+	for i := range networks {
+		networks[i] = fault.Before(t, s.Host)
+		nodes[i] = networks[i].Address()
 	}
 	through := behindNginx(t, s, nodes)
 	through.Eventually("nginx does not lead to the service", func() bool { return through.Do("GET", "/v1/info", nil).Status == 200 })
@@ -167,19 +103,23 @@ func TestNginxRepeatsNothing(t *testing.T) {
 	// lost sends a request, cuts off the response, and returns how often the request arrived.
 	lost := func(method string, h ...string) int64 {
 		t.Helper()
-		for _, one := range cutters {
-			one.cuts.Store(0)
-			one.armed.Store(true)
+		var cuts atomic.Int64
+		for _, one := range networks {
+			one.Disturb(func(p fault.Piece) fault.Trouble {
+				if !p.Answer {
+					return fault.Trouble{}
+				}
+				cuts.Add(1)
+				return fault.Trouble{Kind: fault.Fail}
+			})
 		}
 		if r := through.Do(method, target, nil, h...); r.Status != 502 {
 			t.Errorf("%s: nginx responds with %v, want 502", method, r)
 		}
-		var cuts int64
-		for _, one := range cutters {
-			one.armed.Store(false)
-			cuts += one.cuts.Load()
+		for _, one := range networks {
+			one.Disturb(nil)
 		}
-		return cuts
+		return cuts.Load()
 	}
 	if n := lost("GET", "Session-Id", id, "X-Request-Id", "chosen"); n != 1 {
 		t.Errorf("a paid GET arrived %d times", n)
@@ -228,11 +168,11 @@ func TestBalancersWithoutANode(t *testing.T) {
 					t.Errorf("%s: %v with Retry-After %q", method, r, r.Header.Get("Retry-After"))
 				}
 			}
-			cut := newCutter(t, s.Host)
-			lossy := cut.listener.Addr().String()
+			network := fault.Before(t, s.Host)
+			lossy := network.Address()
 			through = behind(t, [3]string{lossy, lossy, lossy})
 			through.Eventually("the balancer finds no node", func() bool { return through.Do("GET", "/v1/info", nil).Status == 200 })
-			cut.armed.Store(true)
+			network.Disturb(fault.EndAfter(0, true, false))
 			lost := through.Do("POST", "/v1/sessions", []byte("{}"))
 			checkRefusal(t, lost, 502, "outcome_unknown")
 			if lost.Header.Get("Retry-After") != "" {

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -66,7 +67,7 @@ func TestBucketIsThrottledAndSlow(t *testing.T) {
 	}
 	c.Start(3)
 	const phase = 120
-	checkHistories(t, c.Views(t), 4*phase, phase, func(further func()) {
+	checkHistories(t, c.Views(t), 4*phase, phase, math.MaxInt, func(further func()) {
 		for _, fault := range []*atomic.Bool{&front.throttled, &front.slow} {
 			fault.Store(true)
 			further()

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,30 +55,6 @@ func hold(s *e2e.Server, address, target, lines string) net.Conn {
 // heldSize is larger than all buffers on the way.
 const heldSize = 48 << 20
 
-// TestConcurrentRequests checks that with the maximum of requests in progress the service refuses
-// the next one immediately, and accepts it after one has ended.
-func TestConcurrentRequests(t *testing.T) {
-	t.Parallel()
-	s := e2e.StartHosted(t, "public")
-	s.AsAdmin().Must(204, "PUT", e2e.BlobTarget("bob", "name"), e2e.Content(1, heldSize))
-	one := s.As(s.NewKey("--scopes", "read", "--all-accounts", "--group", "team", "--concurrent-requests", "2"))
-	two := s.As(s.NewKey("--scopes", "read", "--all-accounts", "--group", "team"))
-	held := hold(s, "", e2e.BlobTarget("bob", "name"), "X-Api-Key: "+one.Key+"\r\n")
-	two.Must(200, "GET", "/v1/info", nil)
-	hold(s, "", e2e.BlobTarget("bob", "name"), "X-Api-Key: "+two.Key+"\r\n")
-	for _, at := range []*e2e.Server{one, two} {
-		r := at.Do("GET", "/v1/info", nil)
-		e2e.CheckProblem(t, r, 429, "too_many_at_once")
-		if r.Header.Get("Retry-After") != "1" {
-			t.Errorf("Retry-After is %q", r.Header.Get("Retry-After"))
-		}
-		at.Must(200, "GET", "/livez", nil)
-	}
-	s.Must(200, "GET", "/v1/info", nil)
-	testenv.OK(t, held.Close())
-	s.Await("a request that has ended still counts", func() bool { return two.Do("GET", "/v1/info", nil).Status == 200 })
-}
-
 // TestRatesAreReported checks that /v1/info and the response headers announce the limits in force.
 func TestRatesAreReported(t *testing.T) {
 	t.Parallel()
@@ -114,39 +88,6 @@ func TestRatesAreReported(t *testing.T) {
 			if got := r.Header.Get("RateLimit"); (got != "") != test.limit {
 				t.Errorf("%s: RateLimit is %q", target, got)
 			}
-		}
-	}
-}
-
-// BenchmarkPacing measures how much of their rate limit real connections achieve.
-func BenchmarkPacing(b *testing.B) {
-	const perSecond, total = 32 << 20, 64 << 20
-	for _, method := range []string{"GET", "PUT"} {
-		for _, streams := range []int{1, 8, 64} {
-			b.Run(fmt.Sprintf("%s/streams=%d", method, streams), func(b *testing.B) {
-				s := e2e.StartHosted(b, "public")
-				s = s.As(s.NewKey("--scopes", "read,write", "--all-accounts", "--bytes-in-per-second", "32MiB", "--bytes-out-per-second", "32MiB"))
-				data := e2e.Content(1, total/streams)
-				// Another key writes the blob, so the rate is unused.
-				s.As(s.NewKey("--scopes", "write", "--all-accounts")).Must(204, "PUT", e2e.BlobTarget("bob", "name"), data)
-				b.SetBytes(total)
-				for b.Loop() {
-					var workers sync.WaitGroup
-					for i := range streams {
-						workers.Go(func() {
-							target, body := e2e.BlobTarget("bob", "name"), []byte(nil)
-							if method == "PUT" {
-								target, body = e2e.BlobTarget("bob", strconv.Itoa(i)), data
-							}
-							if r, err := s.Try(method, target, body); err != nil || r.Status != 200 && r.Status != 204 {
-								b.Errorf("%s: %d, %v", method, r.Status, err)
-							}
-						})
-					}
-					workers.Wait()
-				}
-				b.ReportMetric(float64(total)*float64(b.N)/b.Elapsed().Seconds()/perSecond, "of-limit")
-			})
 		}
 	}
 }

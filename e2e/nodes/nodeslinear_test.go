@@ -2,8 +2,8 @@ package nodes
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -199,8 +199,9 @@ func (w *things) channelResult(t testing.TB, r e2e.Response) opResult {
 
 // TestNodesAreLinearizable has several clients use several nodes concurrently. Meanwhile the test
 // kills and restarts one node after another, and the database and the object store crash and
-// recover. Some sequential execution on a single node must give the same responses.
-// Invariant 87.
+// recover, which /readyz reports. Some sequential execution on a single node must give the same
+// responses, and background tasks must continue.
+// Invariants 87, 88.
 func TestNodesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	checkLinearizability(t, 120)
@@ -212,7 +213,12 @@ func checkLinearizability(t *testing.T, phase int64) {
 	t.Helper()
 	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Flags: linearFlags})
 	c.Start(3)
-	checkHistories(t, c.Views(t), 10*phase, phase, func(further func()) {
+	views := c.Views(t)
+	pays := views[0].Open(views[0].Payer(3), 1000)
+	large, small := e2e.Content(1, 100_000), e2e.Content(2, 100)
+	views[0].Must(204, "PUT", e2e.BlobTarget("0x1", "large"), large)
+	views[0].Must(204, "PUT", e2e.BlobTarget("0x1", "small"), small)
+	checkHistories(t, views, 10*phase, phase, math.MaxInt, func(further func()) {
 		for i, node := range c.Nodes {
 			node.Kill()
 			further()
@@ -220,14 +226,25 @@ func checkLinearizability(t *testing.T, phase int64) {
 			further()
 			switch i {
 			case 0:
-				testenv.OK(t, errors.Join(c.Database.Stop(), c.Database.Start()))
+				testenv.OK(t, c.Database.Stop())
+				awaitReadyz(t, views, 503)
+				testenv.OK(t, c.Database.Start())
 			case 1:
 				c.Objects.Stop()
+				awaitReadyz(t, views, 503)
+				for _, view := range views {
+					e2e.CheckProblem(t, view.Do("GET", e2e.BlobTarget("0x1", "large"), nil), 503, "")
+					view.Holds(e2e.BlobTarget("0x1", "small"), small)
+				}
 				c.Objects.Start()
 			}
+			awaitReadyz(t, views, 200)
 			further()
+			pays.Buy(linearPrice)
+			pays.Settled() // by the leader, which may be another one
 		}
 	})
+	views[0].Holds(e2e.BlobTarget("0x1", "large"), large)
 }
 
 // linearFlags are the flags of nodes that checkHistories uses.
@@ -235,8 +252,9 @@ var linearFlags = []string{"--chunkset-price", fmt.Sprint(linearPrice)}
 
 // checkHistories has several clients send requests while faults happen, and checks that some
 // sequential execution gives the same responses. faults is called after the first phase responses;
-// further returns when there are phase more. In all there must be total.
-func checkHistories(t *testing.T, views []*e2e.Server, total, phase int64, faults func(further func())) {
+// further returns when there are phase more. In all there must be total. No client may have more
+// than failures requests without a response one after the other.
+func checkHistories(t *testing.T, views []*e2e.Server, total, phase int64, failures int, faults func(further func())) {
 	t.Helper()
 	const clients, roundLength = 6, 120
 	rounds := total / roundLength
@@ -254,11 +272,18 @@ func checkHistories(t *testing.T, views []*e2e.Server, total, phase int64, fault
 	for i := range clients {
 		a := &linearClient{number: i, views: views, random: rand.New(rand.NewPCG(seed, uint64(i))), ticks: &ticks, values: &values, tags: &tags}
 		load.Go(func() {
-			for !over.Load() {
+			for failed := 0; !over.Load(); {
 				w := all[min(answered.Load()/roundLength, rounds-1)]
 				ask := []func(*things) error{a.useBlob, a.useSession, a.useChannel}[a.random.IntN(3)]
-				if ask(w) == nil {
+				switch err := ask(w); {
+				case err == nil:
 					answered.Add(1)
+					failed = 0
+				case failed == failures:
+					t.Errorf("%d requests have failed one after the other: %v", failed+1, err)
+					return
+				default:
+					failed++
 				}
 			}
 		})

@@ -30,26 +30,6 @@ func startWithSocket(c *e2e.Cluster) {
 	c.Nodes = append(c.Nodes, e2e.Start(c.T, o))
 }
 
-// TestRollingRestartCostsNothing restarts node after node behind nginx with the documented
-// configuration, on ports that outlive the processes. No request may fail, and nginx sends none a
-// second time.
-// Invariants 57, 89.
-func TestRollingRestartCostsNothing(t *testing.T) {
-	testenv.Require(t, testenv.Nginx)
-	t.Parallel()
-	// The test relies on the order of these two only, which TestNginxIsFasterThanTheDrain checks.
-	c := e2e.NewCluster(t, e2e.Options{Flags: []string{"--base-path", e2e.HostedBase, "--drain-wait", "1s"}})
-	for range 3 {
-		startWithSocket(c)
-	}
-	l := newLoad(t, []*e2e.Server{c.Balanced(t, [2]string{"keepalive_timeout 3s;                     # shorter", "keepalive_timeout 300ms; # shorter"})}, 1)
-	l.Start()
-	l.restartEach(c.Nodes)
-	if n := l.failed.Load(); n > 0 {
-		t.Errorf("%d requests failed", n)
-	}
-}
-
 // TestNginxIsFasterThanTheDrain checks that the documented nginx closes its idle connections before
 // a draining node does, by the default of --drain-wait.
 // Invariant 89.

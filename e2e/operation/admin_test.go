@@ -41,13 +41,3 @@ func TestAdminAddress(t *testing.T) {
 		t.Errorf("the admin address responds with %v after the server has ended", r)
 	}
 }
-
-// TestNoAdminAddress checks that a local instance has no admin address unless it is configured.
-func TestNoAdminAddress(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	s.Must(200, "GET", "/readyz", nil)
-	if e2e.AdminLine.MatchString(s.Log.String()) {
-		t.Errorf("the log contains an admin address:\n%s", s.Log)
-	}
-}

@@ -2,7 +2,6 @@ package operation
 
 import (
 	"net/http"
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -87,23 +86,6 @@ func TestPublicClientOverTLS(t *testing.T) {
 	}
 	for _, line := range lines {
 		e2e.CheckTransfer(t, s, line)
-	}
-}
-
-// TestUnusableCertificates checks that a server does not start without a usable certificate.
-func TestUnusableCertificates(t *testing.T) {
-	t.Parallel()
-	flags := e2e.NewCertificates(t).Flags()
-	data := filepath.Join(t.TempDir(), "data")
-	serve := func(flags ...string) e2e.Result {
-		return e2e.SluiceRuns(t, append([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, flags...)...)
-	}
-	e2e.CheckWrongUsage(t, serve(flags[:2]...), "--tls-key")
-	e2e.CheckWrongUsage(t, serve(flags[2:]...), "--tls-cert")
-	e2e.CheckFailedStart(t, serve("--tls-cert", flags[3], "--tls-key", flags[1]), flags[1], flags[3])
-	e2e.CheckFailedStart(t, serve("--tls-cert", flags[1], "--tls-key", filepath.Join(data, "none")), "none")
-	if _, err := os.Stat(data); err == nil {
-		t.Error("a failed start created a data folder")
 	}
 }
 

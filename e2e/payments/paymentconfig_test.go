@@ -71,18 +71,3 @@ func TestPaymentDefaults(t *testing.T) {
 		t.Errorf("two data folders have the receivers %s and %s", first.Receiver, other.Receiver)
 	}
 }
-
-// TestPaymentMisconfiguration checks that invalid options prevent the start before there is any
-// data.
-func TestPaymentMisconfiguration(t *testing.T) {
-	t.Parallel()
-	for flag, value := range map[string]string{
-		"--unsettled-limit": "-1", "--receiver": "0xzz", "--chain": "nowhere",
-	} {
-		data := filepath.Join(t.TempDir(), "data")
-		e2e.CheckWrongUsage(t, e2e.SluiceRuns(t, "serve", "--addr", "127.0.0.1:0", "--data", data, flag+"="+value), flag)
-		if _, err := os.Stat(data); !os.IsNotExist(err) {
-			t.Errorf("%s %s: the data folder was made (%v)", flag, value, err)
-		}
-	}
-}

@@ -52,33 +52,6 @@ func race(s *e2e.Server, count, status int, micropayment string, send func() (e2
 	}
 }
 
-// TestIdempotencyKeysBelongToPayers checks that a repeated refill counts once, that the same key of
-// another payer is a different key, and that a forgery gets no session by it.
-func TestIdempotencyKeysBelongToPayers(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	c, other := s.Open(s.Payer(1), 100), s.Open(s.Payer(2), 100)
-	send := func(status int, body []byte) e2e.Response {
-		t.Helper()
-		return s.Must(status, "POST", "/v1/sessions", body, "Idempotency-Key", "k")
-	}
-	id := c.Buy(10).SessionID
-	refill := e2e.PurchaseBody(t, c.Next(5), id)
-	refilled := send(200, refill)
-	if again := send(200, refill); string(again.Body) != string(refilled.Body) {
-		t.Errorf("the repeated refill: %v, first %v", again, refilled)
-	}
-	if bought := e2e.AsSession(t, send(201, e2e.PurchaseBody(t, other.Next(10), ""))); bought.SessionID == id {
-		t.Error("a key of one payer returned the session to another")
-	}
-	forged := c.Payer.Sign(t, c.Number, c.Sequence, c.Amount).Bytes()
-	forged[len(forged)-1] ^= 1
-	e2e.CheckProblem(t, send(402, e2e.PurchaseBody(t, e2e.AsBase64(forged), id)), 402, "micropayment_refused")
-	if got := c.Settled(); got.Money() != "deposit 100 accepted 15 credit 0 sequence 2 open" || len(got.Sessions) != 1 || got.Sessions[0].ChunksetsLeft != 15 {
-		t.Errorf("the channel is %+v", got)
-	}
-}
-
 // TestLostResponses checks that a payer who did not receive the response finds the chunksets that
 // the payment has bought, by the Idempotency-Key and in the channel's state.
 // Invariant 24.

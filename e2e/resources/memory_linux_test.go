@@ -137,34 +137,3 @@ func large(s *e2e.Server, size int64) {
 		s.T.Fatalf("sent %x, received %x, %v", sent, received, err)
 	}
 }
-
-// BenchmarkUploadRSS runs 64 concurrent uploads of 64 MiB and reports the server's peak memory.
-func BenchmarkUploadRSS(b *testing.B) {
-	for b.Loop() {
-		s := e2e.Start(b, e2e.Options{})
-		uploadsAtOnce(s, 64, 64<<20)
-		checkMemory(s)
-		b.ReportMetric(float64(peakMemory(s)>>20), "peak-MiB")
-		s.Stop()
-	}
-	b.SetBytes(2 * 64 * 64 << 20)
-}
-
-// BenchmarkLargeBlob uploads and downloads one blob of SLUICE_BENCH_BYTES (256 MiB if unset;
-// 10737418240 is 10 GiB) and reports the server's peak memory.
-func BenchmarkLargeBlob(b *testing.B) {
-	size := int64(256 << 20)
-	if value := os.Getenv("SLUICE_BENCH_BYTES"); value != "" {
-		var err error
-		if size, err = strconv.ParseInt(value, 10, 64); err != nil {
-			b.Fatal(err)
-		}
-	}
-	s := e2e.Start(b, e2e.Options{})
-	for b.Loop() {
-		large(s, size)
-	}
-	b.SetBytes(2 * size)
-	b.ReportMetric(float64(peakMemory(s)>>20), "peak-MiB")
-	checkMemory(s)
-}

@@ -1,21 +1,18 @@
 package s3
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 
 	"sluice/e2e"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -119,112 +116,33 @@ func TestNetworkIsCut(t *testing.T) {
 		t.Run(transfer.name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
-			front := newCutNetwork(t, s, 1<<20, 3<<20, 8<<20, 15<<20)
-			direct, cut := newClient(t, s), newClient(t, &e2e.Server{S3: "http://" + front.Addr().String()})
+			network := fault.Before(t, strings.TrimPrefix(s.S3, "http://"))
+			sent, cuts := int64(0), []int64{1 << 20, 3 << 20, 8 << 20, 15 << 20} // by bytes to the server
+			network.Disturb(func(p fault.Piece) fault.Trouble {
+				if !p.Answer {
+					sent += p.Len
+				}
+				if len(cuts) > 0 && sent >= cuts[0] {
+					cuts = cuts[1:]
+					network.Cut()
+				}
+				return fault.Trouble{}
+			})
+			direct, cut := newClient(t, s), newClient(t, &e2e.Server{S3: "http://" + network.Address()})
 			cut.dir = direct.dir
 			direct.fill()
 			if transfer.before != "" {
 				direct.sh(transfer.before)
 			}
 			cut.complete(transfer.store)
-			if left := front.left(); left > 0 {
-				t.Errorf("%d cuts were not made", left)
-			}
+			network.Disturb(nil)
+			testenv.Equal(t, len(cuts), 0, "cuts that were not made")
 			if transfer.name == "restic" {
 				direct.sh("restic -q unlock --remove-all")
 			}
 			direct.sh(transfer.check)
 		})
 	}
-}
-
-// cutNetwork forwards connections to a server, and resets all of them whenever as many bytes have
-// been sent to the server as the next of its cuts.
-type cutNetwork struct {
-	net.Listener
-
-	mu    sync.Mutex
-	sent  int64
-	cuts  []int64
-	conns map[*net.TCPConn]bool
-}
-
-func newCutNetwork(t *testing.T, s *e2e.Server, cuts ...int64) *cutNetwork {
-	t.Helper()
-	n := &cutNetwork{Listener: testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t), cuts: cuts, conns: map[*net.TCPConn]bool{}}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			client, err := n.Accept()
-			if err != nil {
-				return // the test has ended
-			}
-			server, err := net.Dial("tcp", strings.TrimPrefix(s.S3, "http://"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			running.Go(func() { n.forward(client.(*net.TCPConn), server.(*net.TCPConn)) })
-		}
-	})
-	t.Cleanup(func() {
-		testenv.Check(t, n.Close())
-		n.cut()
-		running.Wait()
-	})
-	return n
-}
-
-// forward forwards a connection in both directions until it ends.
-func (n *cutNetwork) forward(client, server *net.TCPConn) {
-	n.mu.Lock()
-	n.conns[client], n.conns[server] = true, true
-	n.mu.Unlock()
-	var directions sync.WaitGroup
-	directions.Go(func() { _, _ = io.Copy(counted{n, server}, client); _ = server.Close() })
-	directions.Go(func() { _, _ = io.Copy(client, server); _ = client.Close() })
-	directions.Wait()
-	n.mu.Lock()
-	delete(n.conns, client)
-	delete(n.conns, server)
-	n.mu.Unlock()
-}
-
-// counted counts the bytes that are sent to the server.
-type counted struct {
-	network *cutNetwork
-	net.Conn
-}
-
-// Write implements io.Writer.
-func (c counted) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	c.network.mu.Lock()
-	c.network.sent += int64(n)
-	due := len(c.network.cuts) > 0 && c.network.sent >= c.network.cuts[0]
-	if due {
-		c.network.cuts = c.network.cuts[1:]
-	}
-	c.network.mu.Unlock()
-	if due {
-		c.network.cut()
-	}
-	return n, err
-}
-
-// cut resets all connections.
-func (n *cutNetwork) cut() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for c := range n.conns {
-		_ = errors.Join(c.SetLinger(0), c.Close()) // it may be closed
-	}
-}
-
-func (n *cutNetwork) left() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.cuts)
 }
 
 // TestDiskIsFull fills the disk by a client. Objects that it stored before remain, and when there

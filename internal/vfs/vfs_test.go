@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"sluice/internal/vfs"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
@@ -29,7 +30,7 @@ func TestSyncDirNotOpened(t *testing.T) {
 			wantErr(t, sys.fs.SyncDir(sys.dir), nil)
 		})
 	}
-	boom := vfstest.Inject(vfs.OS(), &vfstest.Fault{Moment: vfstest.After, Err: syscall.EIO})
+	boom := vfstest.Inject(vfs.OS(), &vfstest.Fault{Kind: fault.Lose, Err: syscall.EIO})
 	if err := boom.SyncDir(t.TempDir()); !errors.Is(err, syscall.EIO) || errors.Is(err, vfs.ErrNotOpened) {
 		t.Errorf("a failed fsync: %v", err)
 	}
@@ -128,9 +129,9 @@ func TestMkdirAllIsDurable(t *testing.T) {
 	// Whichever operation interrupts the first call, a second call completes it.
 	for nth := int64(0); ; nth++ {
 		c := vfstest.NewCrash()
-		fault := &vfstest.Fault{Nth: nth, Moment: vfstest.Before, Err: syscall.EIO}
-		err := vfs.MkdirAll(vfstest.Inject(c, fault), "/a/b/c")
-		if fault.Fired() {
+		point := &vfstest.Fault{K: nth, Kind: fault.Fail, Err: syscall.EIO}
+		err := vfs.MkdirAll(vfstest.Inject(c, point), "/a/b/c")
+		if point.Struck() {
 			wantErr(t, err, syscall.EIO)
 			wantErr(t, vfs.MkdirAll(c, "/a/b/c"), nil)
 		} else {
@@ -139,7 +140,7 @@ func TestMkdirAllIsDurable(t *testing.T) {
 		if _, err := c.Crash().ReadDir("/a/b/c"); err != nil {
 			t.Fatalf("cut at %d: %v", nth, err)
 		}
-		if !fault.Fired() {
+		if !point.Struck() {
 			break
 		}
 	}

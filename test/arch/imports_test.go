@@ -126,7 +126,7 @@ var (
 	// generators send requests; the service does not import them.
 	generators = []string{"load"}
 	// testOnly are tests, benchmarks and a tool. They may be imported by tests only.
-	testOnly = append([]string{"s3api/internal/model/gen", "test/testenv", "test/testclock", "test/vfstest", "test/fullnode", "test/arch", "test/mutants", "test/peers", "e2e",
+	testOnly = append([]string{"s3api/internal/model/gen", "test/testenv", "test/testclock", "test/fault", "test/vfstest", "test/fullnode", "test/arch", "test/mutants", "test/peers", "e2e",
 		rooms + "/enginetest", rooms + "/pgproxy"}, suites...)
 )
 
@@ -171,7 +171,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case dir == rooms+"/enginetest":
 		return []string{rooms + "/engine", "database"}, true
 	case dir == rooms+"/pgproxy":
-		return nil, true
+		return []string{"test/fault"}, true
 	case within(dir, "database/whole"):
 		return append([]string{"internal/lease"}, whole...), true
 	case within(dir, "bytestore/localfs/internal"):
@@ -181,7 +181,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, stores...):
 		return append([]string{path.Dir(dir), "internal"}, ownSubfolders(dir)...), true
 	case within(dir, "bytestore/bytetest"):
-		return []string{"internal", "test/testenv", "bytestore"}, true
+		return []string{"internal", "test/fault", "test/testenv", "bytestore"}, true
 	case within(dir, "database/dbtest"):
 		return append([]string{"internal", "test/testclock", "test/testenv"}, whole...), true
 	case within(dir, "metastore/metatest"):
@@ -252,8 +252,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "internal/metrics"):
 		return []string{"internal/histogram"}, true
+	case within(dir, "test/fault"):
+		return nil, true
 	case within(dir, "test/vfstest"):
-		return []string{"internal/vfs"}, true
+		return []string{"internal/vfs", "test/fault"}, true
 	case within(dir, "load"):
 		return []string{"client", "wire", "internal/units"}, true
 	case within(dir, "test/peers"):

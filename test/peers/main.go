@@ -87,9 +87,9 @@ func run(ctx context.Context, o options) (err error) {
 	if !o.write {
 		return nil
 	}
-	return writeSection(filepath.Join(e.root, "docs"), section(about, o, measured), measured)
+	return writeSection(filepath.Join(e.root, "docs", "benchmarks.md"), section(about, o, measured))
 }
 
 // groups are the groups of rows, in table order. Only a group's own servers run while it is
 // measured.
-var groups = []func() *group{smallGroup, writesGroup, sizesGroup, largeGroup, tlsGroup, nodesGroup, listsGroup, s3Group, latencyGroup, memoryGroup}
+var groups = []func() *group{smallGroup, writesGroup, sizesGroup, largeGroup, tlsGroup, nodesGroup, listsGroup, s3Group, latencyGroup}

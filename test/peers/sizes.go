@@ -17,7 +17,7 @@ import (
 )
 
 func sizesGroup() *group {
-	return &group{name: "sizes", title: "Over the size", prepare: prepareSizes, plot: curves, notes: []string{
+	return &group{name: "sizes", title: "Over the size", prepare: prepareSizes, notes: []string{
 		"GET over 32 connections, of one blob of each size; nginx and Go's http.FileServer serve files with the same bytes, nginx with sendfile and a cache of open files. PUT over 16 connections; versitygw does not sync.",
 		"Each of the 100,000 blobs was read and checked once before; sluice has a --memory-cache that holds their rows.",
 	}}
@@ -29,7 +29,7 @@ const (
 	sizeWriters = 16
 )
 
-// sizes are the curves' sizes, with targets for the ratios to nginx (GET) and to versitygw (PUT); 0
+// sizes are the contents' sizes, with targets for the ratios to nginx (GET) and to versitygw (PUT); 0
 // means none.
 var sizes = []struct {
 	bytes    int64
@@ -90,7 +90,7 @@ func prepareSizes(ctx context.Context, e *environment) ([]*row, error) {
 			l := ownLoad{sizeReaders, url, requestOf(http.MethodGet, path+sizeName(one.bytes), "", http.StatusOK, one.bytes), true}
 			return side{name, e.loadOf(&l, p)}
 		}
-		r := &row{name: "GET " + units.FormatSize(one.bytes), unit: perSecond, size: one.bytes,
+		r := &row{name: "GET " + units.FormatSize(one.bytes), unit: perSecond,
 			sluice: get("sluice", s.process, s.url, "/v1/blobs/0x1/"),
 			peers:  []peer{{side: get("nginx", n, url, "/"), target: one.get}}}
 		if one.get > 0 {
@@ -101,7 +101,7 @@ func prepareSizes(ctx context.Context, e *environment) ([]*row, error) {
 			l := ownLoad{sizeWriters, url, putsOf(path+sizeName(one.bytes), one.bytes, status), true}
 			return side{name, e.loadOf(&l, p)}
 		}
-		puts = append(puts, &row{name: "PUT " + units.FormatSize(one.bytes), unit: perSecond, size: one.bytes,
+		puts = append(puts, &row{name: "PUT " + units.FormatSize(one.bytes), unit: perSecond,
 			sluice: put("sluice", s.process, s.url, "/v1/blobs/0x1/put/", http.StatusNoContent),
 			peers:  []peer{{side: put("versitygw", g.process, "http://"+g.address, "/"+gatewayBucket+"/", http.StatusOK), target: one.put}}})
 	}

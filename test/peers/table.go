@@ -37,7 +37,6 @@ type peer struct {
 type row struct {
 	name   string
 	unit   string
-	size   int64 // in bytes, if the group's plot needs it
 	sluice side
 	peers  []peer
 
@@ -54,13 +53,12 @@ type result struct {
 
 // group is a number of rows with the servers that they need.
 type group struct {
-	name  string // in the names of rows, and in its plot's file name
+	name  string // in the names of rows
 	title string
 	notes []string
 
 	// prepare starts the servers and returns the rows.
 	prepare func(ctx context.Context, e *environment) ([]*row, error)
-	plot    func(*group) string // returns the group's SVG; nil: bars
 
 	rows []*row
 	err  error // why the group was not measured

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
@@ -13,19 +14,19 @@ import (
 // halfway.
 func TestInject(t *testing.T) {
 	for _, tc := range []struct {
-		moment vfstest.Moment
-		want   string // of a write of "abcdef" that fails
-	}{{vfstest.Before, ""}, {vfstest.Short, "abc"}, {vfstest.After, "abcdef"}} {
-		t.Run(string(tc.moment), func(t *testing.T) {
+		kind fault.Kind
+		want string // of a write of "abcdef" that fails
+	}{{fault.Fail, ""}, {fault.Tear, "abc"}, {fault.Lose, "abcdef"}} {
+		t.Run(string(tc.kind), func(t *testing.T) {
 			c := vfstest.NewCrash()
-			fault := &vfstest.Fault{
-				Nth: 1, Moment: tc.moment, Err: syscall.EIO,
+			point := &vfstest.Fault{
+				K: 1, Kind: tc.kind, Err: syscall.EIO,
 				Match: func(op vfstest.Op) bool { return op.Kind == vfstest.KindWrite },
 			}
-			f := testenv.Must(vfstest.Inject(c, fault).Create("/f"))(t)
+			f := testenv.Must(vfstest.Inject(c, point).Create("/f"))(t)
 			_, err := f.Write(nil)
 			wantErr(t, err, nil)
-			if fault.Fired() {
+			if point.Struck() {
 				t.Fatal("the fault struck too early")
 			}
 			n, err := f.Write([]byte("abcdef"))
@@ -35,15 +36,15 @@ func TestInject(t *testing.T) {
 			}
 			_, err = f.Write([]byte("!"))
 			wantErr(t, err, nil)
-			if !fault.Fired() {
+			if !point.Struck() {
 				t.Fatal("the fault did not strike")
 			}
 		})
 	}
 	t.Run("open after", func(t *testing.T) {
 		c := vfstest.NewCrash()
-		fault := &vfstest.Fault{Moment: vfstest.After, Err: syscall.EIO}
-		if f, err := vfstest.Inject(c, fault).Create("/f"); f != nil || !errors.Is(err, syscall.EIO) {
+		point := &vfstest.Fault{Kind: fault.Lose, Err: syscall.EIO}
+		if f, err := vfstest.Inject(c, point).Create("/f"); f != nil || !errors.Is(err, syscall.EIO) {
 			t.Fatalf("%v, %v", f, err)
 		}
 		if got := vfstest.Read(t, c, "/f"); got != "" {

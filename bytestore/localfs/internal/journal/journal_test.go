@@ -13,6 +13,7 @@ import (
 
 	"sluice/bytestore/localfs/internal/journal"
 	"sluice/internal/vfs"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
@@ -238,20 +239,20 @@ func TestTornTails(t *testing.T) {
 // TestFaults makes each operation fail in turn. An object that was appended is found after a power
 // failure that keeps any unsynced writes.
 func TestFaults(t *testing.T) {
-	for _, moment := range []vfstest.Moment{vfstest.Before, vfstest.After, vfstest.Short} {
+	for _, kind := range []fault.Kind{fault.Fail, fault.Lose, fault.Tear} {
 		for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 			for nth := int64(0); ; nth++ {
 				disk := folder(t)
-				fault := &vfstest.Fault{Nth: nth, Moment: moment, Err: errno}
+				point := &vfstest.Fault{K: nth, Kind: kind, Err: errno}
 				failed := 0
-				j := journal.New(vfstest.Inject(disk, fault), "/j", limit, func(err error) error { failed++; return err })
+				j := journal.New(vfstest.Inject(disk, point), "/j", limit, func(err error) error { failed++; return err })
 				want := map[string]string{}
 				for i := range 6 {
 					name := fmt.Sprint("name", i)
 					if err := appendTo(j, name, []byte(name)); err == nil {
 						want[name] = name
 					} else if !errors.Is(err, errno) && !errors.Is(err, journal.ErrFull) {
-						t.Fatalf("operation %d %s: %v", nth, moment, err)
+						t.Fatalf("operation %d %s: %v", nth, kind, err)
 					}
 					if i == 3 {
 						if s := j.Seal(); s != nil {
@@ -264,10 +265,10 @@ func TestFaults(t *testing.T) {
 				got := found(t, disk.Tear(rand.New(rand.NewPCG(uint64(nth), 1))))
 				for name, body := range want {
 					if got[name] != body {
-						t.Fatalf("operation %d %s %v: %s is lost", nth, moment, errno, name)
+						t.Fatalf("operation %d %s %v: %s is lost", nth, kind, errno, name)
 					}
 				}
-				if !fault.Fired() {
+				if !point.Struck() {
 					if len(want) != 6 || failed != 0 {
 						t.Errorf("without a fault: %d objects, %d failed syncs", len(want), failed)
 					}

@@ -12,6 +12,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -21,9 +22,9 @@ import (
 func TestPostgresUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	var p *pgproxy.Proxy
-	p = pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut {
+	p = pgproxy.New(t, testenv.Postgres(t), func() fault.Kind {
 		p.Refuse.Store(true)
-		return pgproxy.CutAfter
+		return fault.Lose
 	})
 	s, _ := openNode(t, p.DSN)
 	short := func() context.Context { return database.WithPatience(t.Context(), 300*time.Millisecond) }
@@ -52,7 +53,7 @@ func TestPostgresUnknownOutcome(t *testing.T) {
 
 // TestPostgresDetectsItsServer: a store without calls detects that its server is back.
 func TestPostgresDetectsItsServer(t *testing.T) {
-	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
+	p := pgproxy.New(t, testenv.Postgres(t), func() fault.Kind { return fault.None })
 	s, node := openNode(t, p.DSN)
 	p.Refuse.Store(true)
 	p.CutAll()

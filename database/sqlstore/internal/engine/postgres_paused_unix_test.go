@@ -18,6 +18,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -34,11 +35,11 @@ func TestPostgresForgottenIsNotRunAgain(t *testing.T) {
 func testForgotten(t *testing.T, passed time.Duration) {
 	dsn, set := testenv.MovedPostgres(t, 0)
 	var cutting atomic.Bool
-	p := pgproxy.New(t, dsn, func() pgproxy.Cut {
+	p := pgproxy.New(t, dsn, func() fault.Kind {
 		if cutting.Load() {
-			return pgproxy.CutAfter
+			return fault.Lose
 		}
-		return pgproxy.CutNot
+		return fault.None
 	})
 	direct, _ := openNode(t, dsn)
 	var begins atomic.Int64
@@ -164,7 +165,7 @@ func TestPostgresRefusesStandbys(t *testing.T) {
 			t.Log(err)
 		}
 	}
-	p := pgproxy.New(t, primary.DSN()+"&search_path=public", func() pgproxy.Cut { return pgproxy.CutNot })
+	p := pgproxy.New(t, primary.DSN()+"&search_path=public", func() fault.Kind { return fault.None })
 	s, _ := openNode(t, p.DSN)
 	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
 	p.ServeFrom(standby.Socket())

@@ -10,6 +10,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestPostgresReturnsUnderLoad(t *testing.T) {
 	t.Parallel()
 	const nodes, callers, writes = 3, 8, 5
-	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
+	p := pgproxy.New(t, testenv.Postgres(t), func() fault.Kind { return fault.None })
 	ctx, leave := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -74,7 +75,7 @@ func TestPostgresReturnsUnderLoad(t *testing.T) {
 // Invariant 93.
 func TestPostgresSlowStart(t *testing.T) {
 	t.Parallel()
-	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
+	p := pgproxy.New(t, testenv.Postgres(t), func() fault.Kind { return fault.None })
 	p.Processor.Connect.Store(int64(1200 * time.Millisecond))
 	s, _ := openNode(t, p.DSN+"&connect_timeout=1")
 	testenv.OK(t, s.setFact(t.Context(), "name", "value"))
@@ -85,7 +86,7 @@ func TestPostgresSlowStart(t *testing.T) {
 // Invariant 93.
 func TestPostgresLongOutage(t *testing.T) {
 	t.Parallel()
-	p := pgproxy.New(t, testenv.Postgres(t), func() pgproxy.Cut { return pgproxy.CutNot })
+	p := pgproxy.New(t, testenv.Postgres(t), func() fault.Kind { return fault.None })
 	s, node := openNode(t, p.DSN)
 	p.Refuse.Store(true)
 	p.CutAll()

@@ -13,6 +13,7 @@ import (
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/pgproxy"
+	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -162,7 +163,7 @@ func TestPostgresStandbyAway(t *testing.T) {
 func TestPostgresCommitIsNotCancelled(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
-	proxied := pgproxy.New(t, r.primary.DSN()+"&search_path=public", func() pgproxy.Cut { return pgproxy.CutNot })
+	proxied := pgproxy.New(t, r.primary.DSN()+"&search_path=public", func() fault.Kind { return fault.None })
 	s, node := openNode(t, proxied.DSN)
 	ids := r.counters(s, "counter", 3)
 

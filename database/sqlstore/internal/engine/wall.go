@@ -1,4 +1,4 @@
-//go:build !movedclock
+//go:build !tuned
 
 package engine
 

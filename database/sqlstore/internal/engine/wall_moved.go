@@ -1,4 +1,4 @@
-//go:build movedclock
+//go:build tuned
 
 package engine
 
@@ -11,7 +11,11 @@ import (
 // environment variable SLUICE_TEST_CLOCK names. Only tests build it: no library moves the clock of
 // a Go program, which asks the kernel without the C library.
 func wallTime() time.Time {
-	text, err := os.ReadFile(os.Getenv("SLUICE_TEST_CLOCK"))
+	file := os.Getenv("SLUICE_TEST_CLOCK")
+	if file == "" {
+		return time.Now()
+	}
+	text, err := os.ReadFile(file)
 	if err != nil {
 		panic(err)
 	}

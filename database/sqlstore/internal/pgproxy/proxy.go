@@ -5,7 +5,6 @@ package pgproxy
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,18 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// Cut is how a Proxy fails a connection on which a COMMIT is sent.
-type Cut int
-
-// The ways in which a COMMIT fails. CutKinds is their number.
-const (
-	CutNot    Cut = iota // it does not fail
-	CutBefore            // the COMMIT is lost
-	CutAfter             // its response is lost: the client loses the connection after it
-	CutAround            // the client loses the connection, and the COMMIT arrives later
-	CutKinds
+	"sluice/test/fault"
 )
 
 // Proxy forwards connections of pgx to a PostgreSQL server.
@@ -35,8 +24,9 @@ type Proxy struct {
 	listener net.Listener
 	socket   atomic.Pointer[string] // the server's
 	DSN      string                 // for the server's database, through the proxy
-	// onCommit returns how a COMMIT fails.
-	onCommit func() Cut
+	// onCommit returns what happens to a COMMIT. With Delay the client loses the connection, and
+	// the COMMIT arrives later.
+	onCommit func() fault.Kind
 	// OnBegin, if it is not nil, is called before each write transaction.
 	OnBegin func()
 	Refuse  atomic.Bool // refuses connections
@@ -72,7 +62,7 @@ func (p *Processor) work(n int64) {
 }
 
 // New starts a proxy for the database of dsn.
-func New(t testing.TB, dsn string, onCommit func() Cut) *Proxy {
+func New(t testing.TB, dsn string, onCommit func() fault.Kind) *Proxy {
 	t.Helper()
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -208,8 +198,6 @@ func (l *link) forward() error {
 	}
 }
 
-var errCut = errors.New("the proxy cut the connection")
-
 // statement forwards a simple query, unless it is a COMMIT that must fail.
 func (l *link) statement(text string, message []byte) error {
 	forward := func() error {
@@ -227,16 +215,16 @@ func (l *link) statement(text string, message []byte) error {
 		return forward()
 	}
 	switch l.onCommit() {
-	case CutBefore:
-		return errCut
-	case CutAfter:
+	case fault.Fail:
+		return fault.ErrFault
+	case fault.Lose:
 		l.silent.Store(true)
 		if err := forward(); err != nil {
 			return err
 		}
 		<-l.answered
-		return errCut
-	case CutAround:
+		return fault.ErrFault
+	case fault.Delay:
 		l.silent.Store(true)
 		again := l.cutClient()
 		<-again
@@ -244,7 +232,7 @@ func (l *link) statement(text string, message []byte) error {
 			return err
 		}
 		<-l.answered
-		return errCut
+		return fault.ErrFault
 	default:
 		return forward()
 	}
