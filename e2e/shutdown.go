@@ -91,8 +91,8 @@ func (s *Server) Logged(texts ...string) {
 	}
 }
 
-// CheckWrongUsage checks that a command has failed with exit code 2, one line on standard error that
-// contains these words, and nothing on standard output.
+// CheckWrongUsage checks that a command has failed with exit code 2, one line on standard error
+// that contains these words, and nothing on standard output.
 func CheckWrongUsage(t *testing.T, r Result, words ...string) {
 	t.Helper()
 	if r.Code != 2 || r.Stdout != "" {

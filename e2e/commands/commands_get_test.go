@@ -76,33 +76,3 @@ func TestGetCommand(t *testing.T) {
 		}
 	}
 }
-
-// TestNamesOfOtherBytes checks that operands that are not UTF-8 name the file or the blob with
-// exactly these bytes.
-func TestNamesOfOtherBytes(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	dir := e2e.MakeTree(t, map[string]string{"a\xff": "small", "b\xff": string(e2e.Content(5, 20<<20)), "b\xfe": string(e2e.Content(6, 20<<20))})
-	s.Must(204, "PUT", "/v1/blobs/team/a%EF%BF%BD", []byte("other")) // U+FFFD
-	source, target := filepath.Join(dir, "a\xff"), filepath.Join(dir, "c\xff")
-	if r := s.Sluice("put", "-q", source, "team/b"); r.Code != 0 {
-		t.Errorf("%+v", r)
-	}
-	if r := s.Sluice("get", "-q", "team/b", target); r.Code != 0 {
-		t.Errorf("%+v", r)
-	}
-	if got, err := os.ReadFile(target); err != nil || string(got) != "small" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if r := s.Sluice("rm", "team/a\xff"); r.Code == 0 {
-		t.Errorf("%+v", r)
-	}
-	for _, args := range [][]string{{"put", source, "team/a\xff"}, {"put", "-r", dir, "team/"}} {
-		if r := s.Sluice(args...); r.Code == 0 || !strings.Contains(r.Stderr, "not valid UTF-8") {
-			t.Errorf("%q: %+v", args, r)
-		}
-	}
-	if r := s.Sluice("ls", "team/"); r.Stdout != "a\uFFFD\nb\n" {
-		t.Errorf("%+v", r)
-	}
-}

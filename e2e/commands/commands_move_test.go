@@ -2,11 +2,8 @@ package commands
 
 import (
 	"fmt"
-	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"sluice/e2e"
@@ -54,39 +51,4 @@ func TestMoveCommand(t *testing.T) {
 // matches reports whether an expression matches a whole text.
 func matches(expression, text string) bool {
 	return regexp.MustCompile(`(?s)\A` + expression + `\z`).MatchString(text)
-}
-
-// TestMoveSurvivesARestart kills the server while the command moves blobs, and interrupts the
-// command. The same command moves the rest: then every content has exactly one name.
-func TestMoveSurvivesARestart(t *testing.T) {
-	t.Parallel()
-	testenv.Require(t, testenv.Unix)
-	const blobs = 40
-	s := e2e.Start(t, e2e.Options{Addr: testenv.ReserveAddress(t), Dirty: true})
-	p := e2e.NewCountingProxy(t, s)
-	var want []string
-	for i := range blobs {
-		name := fmt.Sprintf("sub%d/%02d", i%3, i)
-		s.Must(204, "PUT", "/v1/blobs/team/old/"+name, []byte("content of "+name))
-		want = append(want, "new/"+name)
-	}
-	line := []string{"mv", "-r", "team/old", "team/new", "--url", p.URL}
-	r := p.DuringCommand(t, blobs/2, func(command *exec.Cmd) {
-		s.Kill()
-		testenv.OK(t, command.Process.Signal(syscall.SIGINT))
-	}, line...)
-	p.Release()
-	if r.Code != 130 || !strings.Contains(r.Stderr, "sluice: interrupted: some may be moved; run the same command again to go on\n") {
-		t.Fatalf("%+v", r)
-	}
-	s.Restart()
-	r = e2e.SluiceRuns(t, line...)
-	if n := strings.Count(r.Stderr, " -> "); r.Code != 0 || n == 0 || n > blobs/2 {
-		t.Errorf("the next run moved %d blobs: %+v", n, r)
-	}
-	slices.Sort(want)
-	s.ListsOnly("team", want...)
-	for _, name := range want {
-		s.Holds("/v1/blobs/team/"+name, []byte("content of "+strings.TrimPrefix(name, "new/")))
-	}
 }

@@ -86,38 +86,6 @@ func (b *belongings) Check(s *e2e.Server) {
 	s.Must(200, "PUT", e2e.PartTarget(b.upload, 0), e2e.Content(8, 50_000))
 }
 
-// TestRestoreToNodesAndBack moves an instance from a folder to PostgreSQL and an object store by a
-// backup, and back to another folder.
-// Invariant 120.
-func TestRestoreToNodesAndBack(t *testing.T) {
-	t.Parallel()
-	c := e2e.NewCluster(t, e2e.Options{})
-	places := c.Places(c.Database)
-	meta, bytes := places[1], places[3]
-	first := e2e.Start(t, e2e.Options{})
-	b := storeBelongings(first)
-	there, back := filepath.Join(t.TempDir(), "there"), filepath.Join(t.TempDir(), "back")
-	e2e.Prints(t, "backup", there, "--data", first.Data)
-	b.Check(first)
-	first.Stop()
-	e2e.Prints(t, "backup", there, "--data", first.Data) // the changes since the first one
-	e2e.Restored(t, nil, there, "--to-meta", meta, "--to-bytes", bytes)
-
-	c.Start(1)
-	b.Check(c.Nodes[0])
-	r := e2e.SluiceRuns(t, "restore", there, "--to-meta", meta, "--to-bytes", bytes, "--quiet")
-	if r.Code != 1 || !strings.Contains(r.Stderr, "the target: a node, or another sluice restore, is running on it") {
-		t.Errorf("to a running node: exit code %d, %s", r.Code, r.Stderr)
-	}
-	c.Nodes[0].Stop()
-	e2e.Prints(t, "backup", back+".backups", "--meta", meta, "--bytes", bytes)
-	e2e.Restored(t, nil, back+".backups", "--to", back)
-	last := e2e.Start(t, e2e.Options{Data: back})
-	b.Check(last)
-	last.Stop()
-	e2e.CheckClean(t, nil, "--data", back)
-}
-
 // TestRestoreKilled kills the command several times while it stores objects. The last run completes
 // the instance.
 // Invariant 119.

@@ -305,7 +305,9 @@ func (p *consolePage) screenshots(name string, at ...string) {
 			testenv.OK(p.t, err)
 			file := filepath.Join(p.t.ArtifactDir(), fmt.Sprintf("%s-%d-%s.png", name, width, theme))
 			testenv.OK(p.t, os.WriteFile(file, picture, 0o600))
-			p.accessible(name, width, theme)
+			if width != widths[1] { // it has the layout of one of the other two
+				p.accessible(name, width, theme)
+			}
 			if overflow := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); overflow > 0 {
 				p.t.Errorf("%s is %d pixels too wide for %d", name, overflow, width)
 			}

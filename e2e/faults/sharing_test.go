@@ -49,7 +49,9 @@ func sharedContents(t *testing.T, o e2e.Options, count int64, goOn func(kills in
 		})
 	}
 	sharers.Delete()
-	sharers.NoObjectIsLeft(filepath.Join(s.Data, "bytes"))
+	if segments == 0 { // else an object that was in the journal at a kill got its file later
+		sharers.NoObjectIsLeft(filepath.Join(s.Data, "bytes"))
+	}
 	if r := e2e.SluiceRuns(t, "check", "--books", "--data", s.Data); r.Code != 0 {
 		t.Errorf("audit: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}

@@ -49,7 +49,8 @@ func TestRollingRestart(t *testing.T) {
 	for name, sockets := range map[string]bool{"own ports": false, "inherited sockets": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The test relies on the order of these two only, which TestNginxIsFasterThanTheDrain checks.
+			// The test relies on the order of these two only, which TestNginxIsFasterThanTheDrain
+			// checks.
 			c := e2e.NewCluster(t, e2e.Options{Flags: append([]string{"--base-path", e2e.HostedBase, "--drain-wait", "1s"}, linearFlags...)})
 			keepAlive := [2]string{"keepalive_timeout 3s;                     # shorter", "keepalive_timeout 300ms; # shorter"}
 			failures := 1

@@ -79,8 +79,8 @@ func TestPaymentCrashes(t *testing.T) {
 	}
 }
 
-// unexpected reports whether a response, or an error, is wrong. Only a request to a killed server may
-// fail without a response.
+// unexpected reports whether a response, or an error, is wrong. Only a request to a killed server
+// may fail without a response.
 func unexpected(t testing.TB, label string, r e2e.Response, err error, want int, killed *atomic.Bool) {
 	t.Helper()
 	switch {

@@ -29,8 +29,8 @@ const (
 	sizeWriters = 16
 )
 
-// sizes are the contents' sizes, with targets for the ratios to nginx (GET) and to versitygw (PUT); 0
-// means none.
+// sizes are the contents' sizes, with targets for the ratios to nginx (GET) and to versitygw (PUT);
+// 0 means none.
 var sizes = []struct {
 	bytes    int64
 	get, put float64
