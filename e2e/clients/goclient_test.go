@@ -31,8 +31,6 @@ type clientTransfer struct {
 	Pipe  bool   // uploads from a pipe
 	Size  int64  // of each part or range
 	Peers int    // concurrent requests
-
-	SkipVerify bool // downloads without verification
 }
 
 const transferVariable = "SLUICE_E2E_TRANSFER"
@@ -61,7 +59,7 @@ func runTransfer() bool {
 	} else if err == nil && tr.Put {
 		_, err = c.PutFile(background, "0x1", "big", tr.Path, goclient.PutOptions{PartSize: tr.Size, Concurrency: tr.Peers})
 	} else if err == nil {
-		_, err = c.DownloadFile(background, "0x1", "big", tr.Path, goclient.DownloadOptions{RangeSize: tr.Size, Concurrency: tr.Peers, GetOptions: goclient.GetOptions{SkipVerify: tr.SkipVerify}})
+		_, err = c.DownloadFile(background, "0x1", "big", tr.Path, goclient.DownloadOptions{RangeSize: tr.Size, Concurrency: tr.Peers})
 	}
 	var done transferDone
 	if err != nil {
