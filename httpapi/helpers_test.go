@@ -102,25 +102,22 @@ func newConnections(limit int) *connlimit.Limiter {
 // serve serves HTTP with these connections, until the test ends, and returns the address.
 func serve(t testing.TB, server *http.Server, conns *connlimit.Limiter) string {
 	t.Helper()
-	addr, log := serveBy(t, server, conns, (*http.Server).Serve, (*http.Server).Serve)
+	addr, log := serveBy(t, server, conns, runtime.Version())
 	testenv.Equal(t, log.String(), "", "the log of the connections")
 	return addr
 }
 
-// serveBy is serve by a release of net/http, with the connections that httpconn.Adopt chooses for
-// the release that it checks. It returns Adopt's log, too. At the end it checks that no connection
-// is counted any longer.
-func serveBy(
-	t testing.TB, server *http.Server, conns *connlimit.Limiter, checked, serving httpconn.Serve,
-) (addr string, log *lockedBuffer) {
+// serveBy is serve with the connections that httpconn.Adopt chooses for a release of Go. It returns
+// Adopt's log, too. At the end it checks that no connection is counted any longer.
+func serveBy(t testing.TB, server *http.Server, conns *connlimit.Limiter, release string) (addr string, log *lockedBuffer) {
 	t.Helper()
 	log = &lockedBuffer{}
 	inner := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	conns.Attach(server)
 	listeners := []net.Listener{conns.Listener(inner, false)}
-	adopted := httpconn.Adopt(server, listeners, checked, textLog(log))
+	adopted := httpconn.Adopt(server, listeners, release, textLog(log))
 	served := make(chan error, 1)
-	go func() { served <- serving(server, adopted[0]) }()
+	go func() { served <- server.Serve(adopted[0]) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -397,7 +397,7 @@ func (n *Node) server() *drainingServer {
 	for i, l := range n.listeners {
 		n.listeners[i] = n.connections.Listener(l, n.cert != nil)
 	}
-	n.listeners = httpconn.Adopt(server.http, n.listeners, (*http.Server).Serve, n.log)
+	n.listeners = httpconn.Adopt(server.http, n.listeners, runtime.Version(), n.log)
 	if n.cert != nil {
 		server.http.TLSConfig = n.cert.config()
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -24,8 +25,7 @@ func adopted(t *testing.T, handle func(http.ResponseWriter, *http.Request, *http
 			t.Error("the connection was not adopted")
 		}
 	}))
-	serve := func(s *http.Server, l net.Listener) error { return s.Serve(l) }
-	server.Listener = httpconn.Adopt(server.Config, []net.Listener{server.Listener}, serve, slog.New(slog.DiscardHandler))[0]
+	server.Listener = httpconn.Adopt(server.Config, []net.Listener{server.Listener}, runtime.Version(), slog.New(slog.DiscardHandler))[0]
 	server.Start()
 	t.Cleanup(server.Close)
 	return server

@@ -82,7 +82,7 @@ func TestBackgroundReadsOfAServer(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, r.URL.Path)
 	})}
-	adopted := Adopt(server, []net.Listener{inner}, (*http.Server).Serve, slog.New(slog.DiscardHandler))
+	adopted := Adopt(server, []net.Listener{inner}, runtime.Version(), slog.New(slog.DiscardHandler))
 	served := make(chan error)
 	go func() { served <- server.Serve(adopted[0]) }()
 	client := testenv.Must(net.Dial("tcp", inner.Addr().String()))(t)

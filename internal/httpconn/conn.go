@@ -1,7 +1,7 @@
 // Package httpconn makes an HTTP/1 server's connections without TLS cost less time: header fields
 // are inserted behind net/http's status line, small writes are joined, and reads and deadlines are
 // held back that net/http nearly always takes back. It is correct only if net/http writes and reads
-// as assumptions.go lists; Adopt checks that when the server starts.
+// as assumptions_test.go lists and checks.
 package httpconn
 
 import (

@@ -2,7 +2,6 @@ package httpconn
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
+	"testing"
+
+	"sluice/test/testenv"
 )
 
 // assumptions is all that this package assumes of net/http and that net/http does not promise. Each
@@ -18,37 +19,30 @@ import (
 var assumptions = []assumption{
 	{
 		text: "a response begins with a Write that has its whole status line",
-		need: "InsertFields puts fields behind the first newline of that Write",
 		hold: statusLineIsWhole,
 	},
 	{
 		text: `"100 Continue" is a Write of its own, made before the handler has read the body`,
-		need: "the handler inserts fields after that, and an interim response must not get them",
 		hold: continueIsApart,
 	},
 	{
 		text: "net/http adds only fields for the framing, the date and the type of a response",
-		need: "it does not see the fields that are inserted, and no field may be sent twice",
 		hold: fieldsAreKnown,
 	},
 	{
 		text: "after the whole body, Flush leaves nothing to write",
-		need: "Release follows it, and its success means that all of the response was sent",
 		hold: flushIsComplete,
 	},
 	{
 		text: "only the background read, which begins at the end of the request, asks for one byte",
-		need: "a read of one byte waits for its end or the next tick",
 		hold: oneByteIsBackground,
 	},
 	{
 		text: "a deadline long before the start of the process ends the background read, and its timeout is no error",
-		need: "that deadline ends the wait, and the read then returns a timeout without having read",
 		hold: backgroundReadIsEnded,
 	},
 	{
 		text: "bytes that a handler inserts and holds reach the client in one response, and the next request is served",
-		need: "the other assumptions are for that",
 		hold: responsesAreWhole,
 	},
 }
@@ -56,23 +50,16 @@ var assumptions = []assumption{
 // assumption is one way in which net/http must behave.
 type assumption struct {
 	text string
-	need string               // why it must
 	hold func(p *probe) error // returns an error with its other behaviour, or nil
 }
 
-// probeTimeout bounds the check, which takes about a millisecond if the assumptions hold.
-const probeTimeout = 2 * time.Second
-
-// check returns which assumption does not hold, or nil.
-func check(serve Serve) error {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-	defer cancel()
+// TestAssumptions checks each assumption of net/http.
+func TestAssumptions(t *testing.T) {
 	for _, a := range assumptions {
-		if err := a.hold(&probe{ctx: ctx, serve: serve}); err != nil {
-			return fmt.Errorf("%s (%s): %w", a.text, a.need, err)
-		}
+		t.Run(a.text, func(t *testing.T) {
+			testenv.Check(t, a.hold(&probe{ctx: t.Context()}))
+		})
 	}
-	return nil
 }
 
 // statusLineIsWhole serves a response of each kind that our handlers send.
