@@ -61,16 +61,13 @@ func (c *Client) source(account, name string, o GetOptions) (*source, error) {
 	return &source{c: c, path: path, name: name, options: o}, nil
 }
 
-// get sends a GET for the bytes from offset up to end, or to the blob's end if end is negative. If
-// offset is negative, too, it asks for as many bytes at the end, without a payment. Every read of
-// content passes through it. The response's body must be closed.
+// get sends a GET for the bytes from offset up to end, or to the blob's end if end is negative.
+// Every read of content passes through it. The response's body must be closed.
 func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, error) {
 	r := newRequest("get a blob", http.MethodGet, s.path, readOnly)
 	switch {
 	case end >= 0:
 		r.header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, end-1))
-	case offset < 0:
-		r.header.Set("Range", fmt.Sprintf("bytes=%d", offset))
 	case offset > 0:
 		r.header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
@@ -93,14 +90,13 @@ func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, er
 // content is a response's body, and which bytes from the blob it has.
 type content struct {
 	io.ReadCloser
-	blob  Blob
-	begin int64 // of the body in the blob
-	end   int64 // the blob's first byte after the body
+	blob Blob
+	end  int64 // the blob's first byte after the body
 }
 
 // open opens the bytes from offset up to end, or to the blob's end if that is before or if end is
-// negative. If offset is negative, too, it opens as many bytes at the end, or all that there are.
-// Once the first response has arrived it returns ErrChanged if the blob has been replaced.
+// negative. Once the first response has arrived it returns ErrChanged if the blob has been
+// replaced.
 func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 	resp, err := s.get(ctx, offset, end)
 	if s.etag != "" && (errors.Is(err, ErrPreconditionFailed) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone)) {
@@ -113,9 +109,6 @@ func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 	bodyEnd, size, err := contentBounds(resp, offset, end)
 	if err == nil {
 		c.end = bodyEnd
-		if c.begin = offset; offset < 0 {
-			c.begin = max(0, size+offset)
-		}
 		c.blob, err = parseBlob(s.name, resp.Header, size)
 	}
 	if err == nil && c.blob.ETag == "" { // later requests could not name the version
@@ -138,12 +131,11 @@ func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 
 // contentBounds returns where in the blob a response's body ends, and the blob's size. The response
 // must have the bytes from offset up to end, or up to the blob's end if that is before or if end is
-// negative; if offset is, too, it must have the last bytes. A whole blob will do if it begins with
-// them.
+// negative. A whole blob will do if it begins with them.
 func contentBounds(resp *http.Response, offset, end int64) (bodyEnd, size int64, err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
-		if offset > 0 || offset < 0 && resp.ContentLength > -offset {
+		if offset > 0 {
 			return 0, 0, invalid("status", "is 200, and a range from offset %d was requested", offset)
 		}
 		return resp.ContentLength, resp.ContentLength, checkSize("Content-Length", resp.ContentLength, maxBlobSize)
@@ -155,9 +147,6 @@ func contentBounds(resp *http.Response, offset, end int64) (bodyEnd, size int64,
 		}
 		if end < 0 {
 			end = size
-		}
-		if offset < 0 {
-			offset = max(0, size+offset)
 		}
 		if from != offset || to != min(end, size) {
 			return 0, 0, invalid("Content-Range", "is %s, and the range from offset %d up to %d was requested", shown(field), offset, end)
