@@ -93,7 +93,7 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 func serve(t testing.TB, service *httpapi.Server, wrap func(http.Handler) http.Handler) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = httpapi.NewHTTPServer(service)
+	server.Config = service.ServerOf(service)
 	if wrap != nil {
 		server.Config.Handler = wrap(service)
 	}

@@ -52,10 +52,6 @@ func CheckBasePath(path string) error { return router.CheckBasePath(path) }
 // CheckCacheControl returns an error if value is not a valid Config.PublicCacheControl.
 func CheckCacheControl(value string) error { return headers.CheckCacheControl(value) }
 
-// NewHTTPServer returns an HTTP server for s. Bodies have no absolute time limit, but a minimum
-// rate.
-func NewHTTPServer(s *Server) *http.Server { return s.ServerOf(s) }
-
 // ServeHTTP serves one request and logs one line about it, or counts it (see logbuffer.Sampler). An
 // error or a panic becomes an error response or, after a response's first byte, closes the
 // connection.

@@ -67,13 +67,19 @@ func ExampleSigner_Sign() {
 }
 
 // A server parses the text, checks it against its policy, and verifies the signature.
-func ExampleReceive() {
+func ExampleParseBase64() {
 	text, err := header()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	m, err := micropay.Receive(text, policy(), now())
+	m, err := micropay.ParseBase64(text)
+	if err == nil {
+		err = m.Check(policy(), now())
+	}
+	if err == nil {
+		err = m.Verify()
+	}
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -95,9 +101,13 @@ func ExampleError() {
 		fmt.Println(err)
 		return
 	}
-	_, late := micropay.Receive(text, policy(), now().Add(time.Hour))
-	_, cut := micropay.Receive(text[:400], policy(), now())
-	for _, err := range []error{late, cut} {
+	m, err := micropay.ParseBase64(text)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, cut := micropay.ParseBase64(text[:400])
+	for _, err := range []error{m.Check(policy(), now().Add(time.Hour)), cut} {
 		var refusal *micropay.Error
 		if errors.As(err, &refusal) {
 			fmt.Println(errors.Is(err, micropay.ErrMalformed), refusal.Class, refusal.Reason)

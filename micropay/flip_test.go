@@ -19,7 +19,7 @@ func genuine(t testing.TB) map[string][]byte {
 		}
 	}
 	for name, header := range severalKeys(t) {
-		if _, err := Receive(header, policy, vectorTime); err == nil {
+		if _, err := receive(header, policy, vectorTime); err == nil {
 			m[name] = fromBase64(t, header)
 		}
 	}

@@ -23,24 +23,6 @@ type Policy struct {
 	MinGas uint64
 }
 
-// Receive makes all checks that need no knowledge of the micropayment's channel: it parses the
-// base64, checks it against the policy at the time now, and verifies the signer and the signatures,
-// which is the expensive part. If it returns nil, the sender has promised the receiver the
-// cumulative Amount over this channel. Otherwise it returns an *Error.
-func Receive(encoded string, p Policy, now time.Time) (*Micropayment, error) {
-	m, err := ParseBase64(encoded)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.Check(p, now); err != nil {
-		return nil, err
-	}
-	if err := m.Verify(); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
 // Check reports whether the policy accepts the micropayment at the time now: it returns nil or an
 // *Error of ClassPolicy. As on the chain, the micropayment has expired from its expiration second
 // on. Check does not verify signatures; see Verify.

@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 		if e, _ := errors.AsType[*Error](err); err != nil && test.want == ReasonGas && (e.MinGas != p.MinGas || e.MinGasPrice != p.MinGasPrice || e.MaxGasPrice != p.MaxGasPrice) {
 			t.Errorf("%s: %+v lacks the policy's bounds", test.name, e)
 		}
-		_, received := Receive(all[0].Header, p, test.now)
+		_, received := receive(all[0].Header, p, test.now)
 		if reason(received) != test.want {
 			t.Errorf("%s: Receive: %v", test.name, received)
 		}
@@ -102,7 +102,7 @@ func TestReceiveVectors(t *testing.T) {
 			continue
 		}
 		delete(want, v.Name)
-		_, err := Receive(v.Header, policy, vectorTime)
+		_, err := receive(v.Header, policy, vectorTime)
 		if reason(err) != reasonWanted {
 			t.Errorf("%s: %v, want %s", v.Name, err, reasonWanted)
 		}

@@ -49,7 +49,7 @@ func TestSeveralKeys(t *testing.T) {
 	}
 	for name, header := range severalKeys(t) {
 		t.Run(name, func(t *testing.T) {
-			m, err := Receive(header, policy, vectorTime)
+			m, err := receive(header, policy, vectorTime)
 			if strings.HasSuffix(name, "-one") {
 				if reason(err) != ReasonTooFew {
 					t.Errorf("one signature of two: %v", err)
@@ -75,7 +75,7 @@ func TestFewestAndMostKeys(t *testing.T) {
 		for _, n := range []int{1, maxKeys} {
 			signer := testenv.Must(NewMultiSigner(scheme, publics(keys[:n]...), n, keys[:n]...))(t)
 			signed := testenv.Must(signer.Sign(all[0].payment(t)))(t)
-			err := testenv.Error(Receive(signed.Base64(), policy, vectorTime))
+			err := testenv.Error(receive(signed.Base64(), policy, vectorTime))
 			testenv.Is(t, err, nil, "%d keys of scheme %v", n, scheme)
 		}
 	}

@@ -122,7 +122,7 @@ func judge(header string, p Policy) (*Micropayment, error) {
 		return nil, err
 	}
 	p.Receiver, p.Asset, p.ModuleAddress = m.Receiver, m.Asset, m.ModuleAddress
-	return Receive(header, p, vectorTime)
+	return receive(header, p, vectorTime)
 }
 
 func class(err error) Class {

@@ -76,7 +76,7 @@ func startDraining(t *testing.T, sessions session.Store) (*drainingServer, *pipe
 		Config:   exchange.Config{Ready: func(context.Context) error { return nil }, Log: slog.New(slog.DiscardHandler)},
 	}))(t)
 	listener := &pipes{dialed: make(chan net.Conn), closed: make(chan struct{})}
-	server := &drainingServer{api: api, http: httpapi.NewHTTPServer(api)}
+	server := &drainingServer{api: api, http: api.ServerOf(api)}
 	server.start([]net.Listener{listener})
 	return server, listener
 }

@@ -33,7 +33,7 @@ func TestCutEndsBodies(t *testing.T) {
 			var goOn chan struct{}
 			var result error
 			inBubble(t, func(w http.ResponseWriter, r *http.Request) {
-				body := NewReader(w, r.Body, Options{Rate: DefaultMinRate, Context: r.Context(), Cut: cut})
+				body := newReader(w, r.Body, Options{Rate: DefaultMinRate, Context: r.Context(), Cut: cut})
 				if n, err := io.CopyN(io.Discard, body, tc.readBefore); n != tc.readBefore || err != nil {
 					t.Errorf("%d bytes before the cut, %v", n, err)
 				}
@@ -82,7 +82,7 @@ func TestCutWithoutBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cut, result := NewCut(draining), make(chan error, 1)
 			conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-				body := NewReader(w, r.Body, Options{Rate: DefaultMinRate, Context: r.Context(), Cut: cut})
+				body := newReader(w, r.Body, Options{Rate: DefaultMinRate, Context: r.Context(), Cut: cut})
 				_, err := io.CopyN(io.Discard, body, tc.read)
 				body.Done()
 				result <- err
@@ -104,7 +104,7 @@ func TestCutWithoutBodies(t *testing.T) {
 func TestCutWithoutDeadlines(t *testing.T) {
 	draining := errors.New("draining")
 	cut := NewCut(draining)
-	body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate, Cut: cut})
+	body := newReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate, Cut: cut})
 	if n, err := body.Read(make([]byte, 2)); n != 2 || err != nil {
 		t.Fatalf("%d bytes, %v", n, err)
 	}

@@ -46,7 +46,7 @@ func TestFileFollowsItsHead(t *testing.T) {
 			const size = 2<<20 + 123
 			f, content := testFile(t, size)
 			server := adopted(t, func(w http.ResponseWriter, r *http.Request, conn *httpconn.Conn) {
-				out := NewWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), Conn: conn})
+				out := newWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), Conn: conn})
 				if c.wrapped {
 					out.Wrap(func(w http.ResponseWriter) http.ResponseWriter { return w })
 				}

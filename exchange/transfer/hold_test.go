@@ -48,7 +48,7 @@ func TestEndOfABodyIsHeld(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			server := adopted(t, func(w http.ResponseWriter, r *http.Request, conn *httpconn.Conn) {
 				before := conn.Sent()
-				out := NewWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), Conn: conn})
+				out := newWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), Conn: conn})
 				testenv.Equal(t, out.CanInsert(), true, "whether fields can be inserted")
 				if c.wrapped {
 					out.Wrap(func(w http.ResponseWriter) http.ResponseWriter { return w })
@@ -91,7 +91,7 @@ func TestEndOfABodyIsHeld(t *testing.T) {
 // TestHeldEndThatIsLost closes the connection while it holds a body's end. Done reports that.
 func TestHeldEndThatIsLost(t *testing.T) {
 	server := adopted(t, func(w http.ResponseWriter, r *http.Request, conn *httpconn.Conn) {
-		out := NewWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), Conn: conn})
+		out := newWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), Conn: conn})
 		out.Header().Set("Content-Length", "5")
 		out.WriteHeader(http.StatusOK)
 		testenv.Equal(t, testenv.Must(out.Write([]byte("hello")))(t), 5, "bytes in the write")

@@ -27,7 +27,7 @@ func TestPausesOfTheHandlerOverHTTP2(t *testing.T) {
 		served := make(chan error, 1)
 		overPipe(t, func(w http.ResponseWriter, r *http.Request) {
 			options := Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true}
-			body, out := NewReader(w, r.Body, options), NewWriter(w, options)
+			body, out := newReader(w, r.Body, options), newWriter(w, options)
 			piece := make([]byte, 4)
 			for range 3 {
 				_, err := io.ReadFull(body, piece)
@@ -78,7 +78,7 @@ func TestPacedBodyAndSlowStoreOverHTTP2(t *testing.T) {
 		limiter := access.NewLimiter(access.LimiterOptions{Address: keys.Limits{BytesInPerSecond: rate}})
 		served := make(chan error, 1)
 		overPipe(t, func(w http.ResponseWriter, r *http.Request) {
-			body := NewReader(w, r.Body, Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true})
+			body := newReader(w, r.Body, Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true})
 			body.Limit(limiter.OfAddress(netip.MustParseAddr("192.0.2.1")))
 			var got int64
 			for {
@@ -130,7 +130,7 @@ func TestCutOverHTTP2(t *testing.T) {
 			served := make(chan error, 1)
 			overPipe(t, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Length", fmt.Sprint(64<<20))
-				out := NewWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true})
+				out := newWriter(w, Options{Rate: DefaultMinRate, Context: r.Context(), HTTP2: true})
 				defer time.AfterFunc(time.Second, out.Cut).Stop()
 				_, err := out.Write(make([]byte, 1024))
 				time.Sleep(pause)

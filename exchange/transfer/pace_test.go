@@ -30,12 +30,12 @@ func TestPacedTransfers(t *testing.T) {
 	const want = (size - rate/10) * time.Second / rate
 	for name, transfer := range map[string]func(t *testing.T) (int64, error){
 		"request": func(t *testing.T) (int64, error) {
-			body := NewReader(httptest.NewRecorder(), io.NopCloser(bytes.NewReader(make([]byte, size))), Options{Rate: DefaultMinRate, Context: t.Context()})
+			body := newReader(httptest.NewRecorder(), io.NopCloser(bytes.NewReader(make([]byte, size))), Options{Rate: DefaultMinRate, Context: t.Context()})
 			body.Limit(pacedTo(rate))
 			return io.Copy(io.Discard, body)
 		},
 		"response": func(t *testing.T) (int64, error) {
-			w := NewWriter(httptest.NewRecorder(), Options{Rate: DefaultMinRate, Context: t.Context()})
+			w := newWriter(httptest.NewRecorder(), Options{Rate: DefaultMinRate, Context: t.Context()})
 			w.Limit(pacedTo(rate))
 			n, err := w.Write(make([]byte, size))
 			return int64(n), err
@@ -68,7 +68,7 @@ func TestClientGoneWhilePaced(t *testing.T) {
 		})
 	}
 	inTime(t, func(ctx context.Context, a *access.Allowance) {
-		body := NewReader(httptest.NewRecorder(), io.NopCloser(bytes.NewReader(make([]byte, size))), Options{Rate: DefaultMinRate, Context: ctx})
+		body := newReader(httptest.NewRecorder(), io.NopCloser(bytes.NewReader(make([]byte, size))), Options{Rate: DefaultMinRate, Context: ctx})
 		body.Limit(a)
 		n, err := io.Copy(io.Discard, body)
 		if n < rate || n >= size || !errors.Is(err, blob.ErrIncompleteBody) || !errors.Is(err, context.Canceled) {
@@ -79,14 +79,14 @@ func TestClientGoneWhilePaced(t *testing.T) {
 		if err := a.PaceIn(ctx, 3*rate); !errors.Is(err, context.Canceled) { // so that the next bytes have to wait
 			t.Error(err)
 		}
-		body := NewReader(httptest.NewRecorder(), io.NopCloser(iotest.DataErrReader(bytes.NewReader([]byte("x")))), Options{Rate: DefaultMinRate, Context: ctx})
+		body := newReader(httptest.NewRecorder(), io.NopCloser(iotest.DataErrReader(bytes.NewReader([]byte("x")))), Options{Rate: DefaultMinRate, Context: ctx})
 		body.Limit(a)
 		if n, err := body.Read(make([]byte, 1)); n != 1 || !errors.Is(err, io.EOF) || !body.Ended() {
 			t.Errorf("the last byte of a body: %d bytes, %v, want %v", n, err, io.EOF)
 		}
 	})
 	inTime(t, func(ctx context.Context, a *access.Allowance) {
-		w := NewWriter(httptest.NewRecorder(), Options{Rate: DefaultMinRate, Context: ctx})
+		w := newWriter(httptest.NewRecorder(), Options{Rate: DefaultMinRate, Context: ctx})
 		w.Limit(a)
 		n, err := w.Write(make([]byte, size))
 		if n < rate || n >= size || w.Written() != int64(n) || !errors.Is(err, context.Canceled) {
@@ -104,7 +104,7 @@ func TestEmptyWriteIsNotPaced(t *testing.T) {
 		other := make(chan error)
 		go func() { other <- a.PaceOut(ctx, 3600) }()
 		synctest.Wait() // for the other response to wait
-		w := NewWriter(httptest.NewRecorder(), Options{Rate: DefaultMinRate, Context: t.Context()})
+		w := newWriter(httptest.NewRecorder(), Options{Rate: DefaultMinRate, Context: t.Context()})
 		w.Limit(a)
 		began := time.Now()
 		if n, err := w.Write(nil); n != 0 || err != nil || time.Since(began) != 0 {

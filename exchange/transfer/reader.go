@@ -55,16 +55,9 @@ type Reader struct {
 	empty      bool          // there is no body
 }
 
-// NewReader returns a Reader for a request's body. w is the same request's ResponseWriter. The
+// Init makes r, a zero Reader, read a request's body. w is the same request's ResponseWriter. The
 // caller must call Done or Close when it does not need the body anymore, before it writes an error
 // response.
-func NewReader(w http.ResponseWriter, body io.ReadCloser, options Options) *Reader {
-	created := &Reader{}
-	created.Init(w, body, options)
-	return created
-}
-
-// Init makes r, a zero Reader, read the body.
 func (r *Reader) Init(w http.ResponseWriter, body io.ReadCloser, options Options) {
 	r.body, r.control, r.options, r.left = body, *http.NewResponseController(w), options, options.Rate.Window
 	if body == http.NoBody {
@@ -177,7 +170,7 @@ func (r *Reader) Done() {
 	var deadline time.Time
 	switch {
 	case errors.Is(r.err, io.EOF):
-		// No deadline: see NewReader.
+		// No deadline: see Init.
 	case errors.Is(r.err, ErrSlowBody):
 		deadline = time.Now() // it had enough time
 	default:

@@ -80,7 +80,7 @@ func TestSlowBodyOverTCP(t *testing.T) {
 	for name, sent := range map[string]string{"nothing": "", "a little": "abc", "some windows": strings.Repeat("x", 10<<10)} {
 		result := make(chan error, 1)
 		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-			body := NewReader(w, r.Body, Options{Rate: shortRate})
+			body := newReader(w, r.Body, Options{Rate: shortRate})
 			n, err := io.Copy(io.Discard, body)
 			if n != int64(len(sent)) {
 				err = fmt.Errorf("%d bytes, then %w", n, err)
@@ -123,7 +123,7 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 			t.Parallel()
 			result := make(chan error, 2)
 			conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-				body := NewReader(w, r.Body, Options{Rate: shortRate})
+				body := newReader(w, r.Body, Options{Rate: shortRate})
 				defer body.Done()
 				if !tc.unread {
 					if _, err := io.Copy(io.Discard, body); err != nil {
@@ -172,7 +172,7 @@ func TestUnreadBodyOverTCP(t *testing.T) {
 		},
 	} {
 		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-			end(t, NewReader(w, r.Body, Options{Rate: shortRate}))
+			end(t, newReader(w, r.Body, Options{Rate: shortRate}))
 			w.WriteHeader(http.StatusForbidden)
 		})
 		send(t, conn, putHead(1<<10))
@@ -203,7 +203,7 @@ func TestShortBodyOverTCP(t *testing.T) {
 		begun, result := make(chan bool), make(chan error, 1)
 		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
 			close(begun)
-			_, err := io.Copy(io.Discard, NewReader(w, r.Body, Options{Rate: DefaultMinRate}))
+			_, err := io.Copy(io.Discard, newReader(w, r.Body, Options{Rate: DefaultMinRate}))
 			result <- err
 		})
 		send(t, conn, tc.sent)
@@ -298,7 +298,7 @@ func TestBodyPace(t *testing.T) {
 			}
 			var result error
 			inBubble(t, func(w http.ResponseWriter, r *http.Request) {
-				body := NewReader(w, r.Body, Options{Rate: DefaultMinRate})
+				body := newReader(w, r.Body, Options{Rate: DefaultMinRate})
 				defer body.Done()
 				n, buffer := 0, make([]byte, 4<<10)
 				for result == nil {
@@ -346,7 +346,7 @@ func TestBodyPace(t *testing.T) {
 func TestDrainDependsOnWhatIsLeft(t *testing.T) {
 	const length = drainLimit + 1000
 	for read, want := range map[int64]bool{999: false, 1001: true} {
-		body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(strings.Repeat("x", length))), Options{Rate: DefaultMinRate})
+		body := newReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(strings.Repeat("x", length))), Options{Rate: DefaultMinRate})
 		if n, err := io.CopyN(io.Discard, body, read); n != read || err != nil {
 			t.Fatal(n, err)
 		}
@@ -382,7 +382,7 @@ func TestDrainLeavesAFailedBodyAlone(t *testing.T) {
 		"without a deadline": {closedConn{httptest.NewRecorder()}, func(*Reader) {}},
 	} {
 		src := strings.NewReader(text)
-		body := NewReader(tc.w, io.NopCloser(src), Options{Rate: DefaultMinRate})
+		body := newReader(tc.w, io.NopCloser(src), Options{Rate: DefaultMinRate})
 		tc.fail(body)
 		if body.Drain(int64(len(text))) || src.Len() != len(text) {
 			t.Errorf("%s: %d of %d bytes were read", name, len(text)-src.Len(), len(text))
@@ -394,7 +394,7 @@ func TestDrainLeavesAFailedBodyAlone(t *testing.T) {
 // its end has ended nevertheless.
 func TestAbandon(t *testing.T) {
 	for complete, want := range map[bool]error{false: ErrSlowBody, true: io.EOF} {
-		body := NewReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate})
+		body := newReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader("hello")), Options{Rate: DefaultMinRate})
 		if complete {
 			testenv.OK(t, testenv.Error(io.Copy(io.Discard, body)))
 		}

@@ -48,14 +48,8 @@ type Writer struct {
 
 const unknownLength = -1
 
-// NewWriter returns a Writer to w. The caller must call Done when it has written the response.
-func NewWriter(w http.ResponseWriter, options Options) *Writer {
-	created := &Writer{}
-	created.Init(w, options)
-	return created
-}
-
-// Init makes w, a zero Writer, one to the response.
+// Init makes w, a zero Writer, one to the response. The caller must call Done when it has written
+// the response.
 func (w *Writer) Init(response http.ResponseWriter, options Options) {
 	w.ResponseWriter, w.control, w.options, w.length = response, *http.NewResponseController(response), options, unknownLength
 	if options.Conn != nil {

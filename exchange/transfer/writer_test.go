@@ -114,7 +114,7 @@ func TestWriterKeepsSendfile(t *testing.T) {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(hw http.ResponseWriter, _ *http.Request) {
 			hw.Header().Set("Content-Length", fmt.Sprint(len(tc.want)))
 			testenv.Check(t, testenv.Error(f.Seek(0, io.SeekStart)))
-			w := NewWriter(hw, Options{Rate: DefaultMinRate})
+			w := newWriter(hw, Options{Rate: DefaultMinRate})
 			n, err := tc.send(w)
 			if err != nil || n != int64(len(tc.want)) || w.written != n {
 				t.Errorf("%s: %d bytes, %d counted, %v", name, n, w.written, err)
@@ -157,7 +157,7 @@ func TestSlowReaderOverTCP(t *testing.T) {
 		result := make(chan error, 1)
 		conn := serveLoopback(t, func(hw http.ResponseWriter, _ *http.Request) {
 			hw.Header().Set("Content-Length", fmt.Sprint(size))
-			w := NewWriter(hw, Options{Rate: MinRate{Bytes: 1 << 30, Window: 200 * time.Millisecond}})
+			w := newWriter(hw, Options{Rate: MinRate{Bytes: 1 << 30, Window: 200 * time.Millisecond}})
 			n, err := write(w)
 			if n != w.written || n >= size {
 				err = fmt.Errorf("%d bytes, %d counted", n, w.written)
@@ -227,7 +227,7 @@ func TestResponsePace(t *testing.T) {
 			var result error
 			inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
 				hw.Header().Set("Content-Length", fmt.Sprint(size))
-				w := NewWriter(hw, Options{Rate: DefaultMinRate})
+				w := newWriter(hw, Options{Rate: DefaultMinRate})
 				result = tc.write(w)
 				if err := w.Done(); err != nil && result == nil {
 					t.Error(err)
@@ -264,7 +264,7 @@ func (s *slowSource) Read(p []byte) (int, error) {
 // TestWriterDone: after Done, bytes in the server's buffer do not block it.
 func TestWriterDone(t *testing.T) {
 	inBubble(t, func(hw http.ResponseWriter, _ *http.Request) {
-		w := NewWriter(hw, Options{Rate: DefaultMinRate})
+		w := newWriter(hw, Options{Rate: DefaultMinRate})
 		testenv.Check(t, testenv.Error(w.Write([]byte("hello"))))
 		testenv.Check(t, w.Done())
 	}, func(t *testing.T, conn net.Conn) {
@@ -279,7 +279,7 @@ func TestWriterDone(t *testing.T) {
 
 func TestWriterWithoutDeadlines(t *testing.T) {
 	recorder := httptest.NewRecorder()
-	w := NewWriter(recorder, Options{Rate: DefaultMinRate})
+	w := newWriter(recorder, Options{Rate: DefaultMinRate})
 	f, content := testFile(t, 10)
 	_, err := io.Copy(w, f)
 	if _, err2 := w.Write(nil); err != nil || err2 != nil || w.written != 10 || !bytes.Equal(recorder.Body.Bytes(), content) {
@@ -300,7 +300,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 3, io.ErrClosedPipe }
 // written ones, and over HTTP/2, which does not report them, all.
 func TestCountAfterABrokenWrite(t *testing.T) {
 	for http2, want := range map[bool]int{false: 3, true: 10} {
-		w := NewWriter(brokenWriter{httptest.NewRecorder()}, Options{Rate: DefaultMinRate, HTTP2: http2})
+		w := newWriter(brokenWriter{httptest.NewRecorder()}, Options{Rate: DefaultMinRate, HTTP2: http2})
 		n, err := w.Write(make([]byte, 10))
 		if n != want || w.Written() != int64(want) || !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("HTTP/2 %t: %d bytes, %d in total, %v, want %d", http2, n, w.Written(), err, want)
