@@ -2,6 +2,9 @@ package database
 
 import "context"
 
+// TimeProperty is the property in which KeepTime records the time.
+const TimeProperty = "clock"
+
 // Maintenance are the operations that keep a store in order. They serve no request: the server
 // calls Purge, KeepTime and Census in the background, and an operator calls Audit.
 type Maintenance interface {

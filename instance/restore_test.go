@@ -213,13 +213,19 @@ func TestRestoreSetsPropertiesOnce(t *testing.T) {
 	testenv.Is(t, setProperty(t.Context(), target.Meta, "receiver", "0x2"), database.ErrExists, "another receiver")
 }
 
-// TestRestoreIsRecorded checks that a start on a restored instance checks nothing: its database was
-// made in its folder.
+// TestRestoreIsRecorded checks that a start on a restored instance checks nothing, because its
+// database was made in its folder, and that the time is not in doubt there, however old the backup
+// is.
 // Invariant 110.
 func TestRestoreIsRecorded(t *testing.T) {
 	t.Parallel()
-	repo := newRepository()
-	backedUp(t, newSource(t), repo)
+	data, repo := newSource(t), newRepository()
+	source := endpointAt(t, data, true)
+	testenv.OK(t, source.Meta.SetProperty(t.Context(), database.TimeProperty, `{"known":"2020-01-01T00:00:00Z"}`))
+	testenv.OK(t, source.Close())
+	backedUp(t, data, repo)
 	s, _ := restored(t, repo, RestoreOptions{})
 	testenv.Equal(t, s.Look.Why, "", "why a restored instance is checked")
+	testenv.OK(t, s.Meta.DeletionErr())
+	testenv.Is(t, testenv.Error(s.Meta.Property(t.Context(), database.TimeProperty)), database.ErrNotFound, "the time that the source kept")
 }

@@ -80,9 +80,10 @@ func (r *restorer) mark(ctx context.Context) (existed bool, err error) {
 	return false, fmt.Errorf("the target: %w", err)
 }
 
-// locationProperties are the properties that describe a database or its bytes, and not the
-// instance. Backups of earlier versions have "migration", "epoch" and "commits".
+// locationProperties are the properties that describe a database, its bytes or its machine's clock,
+// and not the instance. Backups of earlier versions have "migration", "epoch" and "commits".
 var locationProperties = []string{history.InstanceProperty, history.CandidateProperty, storage.BackupSucceeded, storage.BackupFailed,
+	database.TimeProperty,
 	"migration", "epoch", "commits",
 	blob.LargeSweepProperty}
 

@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-)
 
-// keptProperty is the property with a keptTime.
-const keptProperty = "clock"
+	"sluice/database"
+)
 
 // KeepTime implements database.Maintenance.
 func (db *DB) KeepTime(ctx context.Context) error {
@@ -28,7 +27,7 @@ func (db *DB) KeepTime(ctx context.Context) error {
 			return fmt.Errorf("sqlstore: time to keep: %w", err)
 		}
 		_, err = t.Exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-			[]byte(keptProperty), text)
+			[]byte(database.TimeProperty), text)
 		return err
 	})
 }
@@ -47,12 +46,12 @@ func (db *DB) beginTime(ctx context.Context) error {
 func readKeptTime(t *Tx) (keptTime, error) {
 	var k keptTime
 	var text []byte
-	found, err := t.Row(`SELECT value FROM facts WHERE name = $1`, Args{[]byte(keptProperty)}, &text)
+	found, err := t.Row(`SELECT value FROM facts WHERE name = $1`, Args{[]byte(database.TimeProperty)}, &text)
 	if err != nil || !found {
 		return k, err
 	}
 	if err := json.Unmarshal(text, &k); err != nil {
-		return k, fmt.Errorf("sqlstore: the property %s is %q, which is not a time: %w", keptProperty, text, err)
+		return k, fmt.Errorf("sqlstore: the property %s is %q, which is not a time: %w", database.TimeProperty, text, err)
 	}
 	return k, nil
 }
