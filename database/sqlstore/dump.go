@@ -46,7 +46,7 @@ const bodiesTable = "bodies"
 // snapshot of the database. While it runs, SQLite's log cannot be restarted and PostgreSQL's vacuum
 // removes nothing newer, so to's functions should be quick.
 func (s *Store) Dump(ctx context.Context, to Dump) error {
-	return s.snapshot(ctx, func(t storeTx) error {
+	return s.in.Snapshot(ctx, func(t storeTx) error {
 		properties, err := t.properties()
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (s *Store) CountRows(ctx context.Context) (int64, error) {
 
 func (s *Store) countRows(ctx context.Context, tb *table) (int64, error) {
 	var n int64
-	err := s.snapshot(ctx, func(t storeTx) error {
+	err := s.in.Snapshot(ctx, func(t storeTx) error {
 		_, err := t.Row(tb.selectCount(), nil, (*engine.Integer)(&n))
 		return err
 	})
@@ -132,7 +132,7 @@ type Body struct {
 // Bodies returns up to limit bodies of inline extents, in the order of their keys: those from this
 // key on. A value that is not bytes is nil.
 func (s *Store) Bodies(ctx context.Context, from []any, limit int) (list []Body, err error) {
-	err = s.read(ctx, func(t storeTx) error {
+	err = s.in.Read(ctx, func(t storeTx) error {
 		list = nil
 		key := newRow(3)
 		var body []byte
@@ -148,7 +148,7 @@ func (s *Store) Bodies(ctx context.Context, from []any, limit int) (list []Body,
 // NeedsBody reports whether a content that is no garbage has this inline extent, a row of
 // InlineTable. A part that was sent again has another extent with the same key.
 func (s *Store) NeedsBody(ctx context.Context, inline []any) (needed bool, err error) {
-	err = s.read(ctx, func(t storeTx) (err error) {
+	err = s.in.Read(ctx, func(t storeTx) (err error) {
 		var one engine.Integer
 		needed, err = t.Row(`SELECT 1 FROM extents WHERE content = $1 AND part = $2 AND off = $3 AND size = $4 AND blocks = $5
 			AND object IS NULL AND NOT `+isGarbage, inline, &one)
@@ -168,7 +168,7 @@ func (s *Store) Load(ctx context.Context, t Table, rows [][]any) error {
 }
 
 func (s *Store) insert(ctx context.Context, tb *table, rows [][]any) error {
-	return s.writeLocked(ctx, func(t storeTx) error {
+	return s.in.WriteLocked(ctx, func(t storeTx) error {
 		for left := rows; len(left) > 0; {
 			n := engine.RowsPerStatement
 			if len(left) < n {
@@ -233,7 +233,7 @@ func (s *Store) Unload(ctx context.Context, tables []Table) error {
 // clear deletes all rows of a table, a page in each transaction.
 func (s *Store) clear(ctx context.Context, tb *table) error {
 	for more := true; more; {
-		err := s.writeLocked(ctx, func(t storeTx) (err error) {
+		err := s.in.WriteLocked(ctx, func(t storeTx) (err error) {
 			var one int64
 			if more, err = t.Row(tb.rows("1")+" LIMIT 1", nil, (*engine.Integer)(&one)); more && err == nil {
 				err = t.Change(tb.remove(dumpPage))
@@ -251,7 +251,7 @@ func (s *Store) clear(ctx context.Context, tb *table) error {
 // rows.
 func (s *Store) FinishLoad(ctx context.Context) error {
 	for rows := dumpPage; rows == dumpPage; {
-		err := s.writeLocked(ctx, func(t storeTx) (err error) {
+		err := s.in.WriteLocked(ctx, func(t storeTx) (err error) {
 			rows, err = meta.AccountCounts.Fold(t.Tx, dumpPage)
 			return err
 		})

@@ -14,7 +14,7 @@ import (
 
 // History implements database.History.
 func (s *Store) History(ctx context.Context) (database.HistoryState, error) {
-	return engine.ResultOf(ctx, s.read, history)
+	return engine.ResultOf(ctx, s.in.Read, history)
 }
 
 func history(t storeTx) (h database.HistoryState, err error) {
@@ -30,7 +30,7 @@ func history(t storeTx) (h database.HistoryState, err error) {
 
 // AddRecord implements database.History.
 func (s *Store) AddRecord(ctx context.Context, generation int64, after database.Record, owner string) (database.Record, error) {
-	return engine.ResultOf(ctx, s.writeLocked, func(t storeTx) (r database.Record, err error) {
+	return engine.ResultOf(ctx, s.in.WriteLocked, func(t storeTx) (r database.Record, err error) {
 		t.Free = true
 		if _, err := lockHistory(t, generation); err != nil {
 			return r, err
@@ -66,7 +66,7 @@ func insertRecord(t storeTx, number int64, owner string) (database.Record, error
 
 // RecordOutside implements database.History.
 func (s *Store) RecordOutside(ctx context.Context, generation int64, r database.Record) error {
-	return s.writeLocked(ctx, func(t storeTx) error {
+	return s.in.WriteLocked(ctx, func(t storeTx) error {
 		t.Free = true
 		if ours, err := lockHistory(t, generation); err != nil || !ours {
 			return err
@@ -78,7 +78,7 @@ func (s *Store) RecordOutside(ctx context.Context, generation int64, r database.
 
 // LackedRecords implements database.History.
 func (s *Store) LackedRecords(ctx context.Context, records []database.Record) ([]database.Record, error) {
-	return engine.ResultOf(ctx, s.snapshot, func(t storeTx) ([]database.Record, error) {
+	return engine.ResultOf(ctx, s.in.Snapshot, func(t storeTx) ([]database.Record, error) {
 		var oldest int64
 		if _, err := t.Row(`SELECT COALESCE(MIN(number), 1) FROM records`, nil, (*engine.Integer)(&oldest)); err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func (s *Store) LackedRecords(ctx context.Context, records []database.Record) ([
 
 // RecordSetback implements database.History.
 func (s *Store) RecordSetback(ctx context.Context, generation int64, how string) error {
-	return s.writeLocked(ctx, func(t storeTx) error {
+	return s.in.WriteLocked(ctx, func(t storeTx) error {
 		t.Free = true
 		var text string
 		found, err := t.Row(`SELECT COALESCE(set_back, $2) FROM history WHERE generation = $1`+t.ForUpdate(), engine.Args{generation, []byte{}}, &text)
@@ -122,7 +122,7 @@ func (s *Store) RecordSetback(ctx context.Context, generation int64, how string)
 
 // BeginGeneration implements database.History.
 func (s *Store) BeginGeneration(ctx context.Context, old, next, number int64, kept database.KeptObjects) error {
-	return s.writeLocked(ctx, func(t storeTx) error {
+	return s.in.WriteLocked(ctx, func(t storeTx) error {
 		t.Free = true
 		n, err := t.Exec(`UPDATE history SET generation = $2, set_back = NULL, kept_before = $3, kept_until = $4 WHERE generation = $1 AND $2 > $1`,
 			old, next, engine.Micros(kept.MadeBefore), engine.Micros(kept.Until))
@@ -142,7 +142,7 @@ func (s *Store) BeginGeneration(ctx context.Context, old, next, number int64, ke
 
 // ReleaseObjects implements database.History.
 func (s *Store) ReleaseObjects(ctx context.Context) error {
-	return s.writeLocked(ctx, func(t storeTx) error {
+	return s.in.WriteLocked(ctx, func(t storeTx) error {
 		t.Free = true
 		_, err := t.Exec(`UPDATE history SET kept_before = NULL, kept_until = NULL`)
 		return err

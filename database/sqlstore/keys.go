@@ -101,7 +101,7 @@ func (s *Store) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
 		return keys.Key{}, errors.New("sqlstore: a key needs an id and a group")
 	}
 	k.Expires, k.Revoked = engine.Truncate(k.Expires), time.Time{}
-	return engine.ResultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
+	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Key, error) {
 		created := k
 		created.Created = t.Now
 		if err := t.addKey(created); err != nil {
@@ -169,12 +169,12 @@ func (t storeTx) groupLimits(name string) (keys.Limits, error) {
 
 // GroupLimits implements keys.Store.
 func (s *Store) GroupLimits(ctx context.Context, group string) (keys.Limits, error) {
-	return engine.ResultOf(ctx, s.read, func(t storeTx) (keys.Limits, error) { return t.groupLimits(group) })
+	return engine.ResultOf(ctx, s.in.Read, func(t storeTx) (keys.Limits, error) { return t.groupLimits(group) })
 }
 
 // SetGroupLimits implements keys.Store.
 func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*keys.Limits)) (keys.Limits, error) {
-	return engine.ResultOf(ctx, s.write, func(t storeTx) (keys.Limits, error) {
+	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Limits, error) {
 		limits, err := t.groupLimits(group)
 		if err != nil {
 			return limits, err
@@ -203,7 +203,7 @@ func (t storeTx) keysChanged() error {
 
 // Key implements keys.Store.
 func (s *Store) Key(ctx context.Context, id string) (keys.Key, error) {
-	return engine.ResultOf(ctx, s.read, func(t storeTx) (keys.Key, error) { return t.key(id) })
+	return engine.ResultOf(ctx, s.in.Read, func(t storeTx) (keys.Key, error) { return t.key(id) })
 }
 
 func (t storeTx) key(id string) (keys.Key, error) {
@@ -220,7 +220,7 @@ func (t storeTx) key(id string) (keys.Key, error) {
 
 // UpdateKey implements keys.Store.
 func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
-	return engine.ResultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
+	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Key, error) {
 		k, err := t.key(id)
 		if err != nil {
 			return k, err
@@ -243,7 +243,7 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)
 
 // ListKeys implements keys.Store.
 func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]keys.Key, error) {
-	return engine.ResultOf(ctx, s.read, func(t storeTx) ([]keys.Key, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t storeTx) ([]keys.Key, error) {
 		var k keys.Key
 		return engine.Collect(t.Tx, keyQuery+`WHERE k.id > $1 ORDER BY k.id LIMIT ($2 + 0)`,
 			engine.Args{[]byte(after), int64(limit)}, keyFields(&k), &k)
@@ -252,7 +252,7 @@ func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]keys.K
 
 // RevokeKey implements keys.Store.
 func (s *Store) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
-	return engine.ResultOf(ctx, s.write, func(t storeTx) (keys.Key, error) {
+	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Key, error) {
 		n, err := t.Exec(`UPDATE api_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL`, []byte(id), engine.Micros(t.Now))
 		if err == nil && n > 0 {
 			err = t.keysChanged()
@@ -266,7 +266,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
 
 // KeysVersion implements keys.Store.
 func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
-	return engine.ResultOf(ctx, s.read, func(t storeTx) (version int64, err error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t storeTx) (version int64, err error) {
 		_, err = t.Row(`SELECT version FROM keys_version`, nil, (*engine.Integer)(&version))
 		return version, err
 	})

@@ -8,7 +8,7 @@ import (
 // Lease implements lease.Leases.
 func (s *Store) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	var held bool
-	err := s.writeLocked(ctx, func(t storeTx) (err error) {
+	err := s.in.WriteLocked(ctx, func(t storeTx) (err error) {
 		t.Free = true
 		// First, so that the time is read after waiting for the lock.
 		if err := t.Lock("lease", name); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Join implements database.Nodes.
 func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Duration, agrees func(others []string) error) error {
-	return s.writeLocked(ctx, func(t storeTx) error {
+	return s.in.WriteLocked(ctx, func(t storeTx) error {
 		t.Free = true
 		// First, so that the time is read after waiting for the lock.
 		if err := t.Lock("nodes"); err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Durati
 
 // Leave implements database.Nodes.
 func (s *Store) Leave(ctx context.Context, node string) error {
-	return s.writeLocked(ctx, func(t storeTx) error {
+	return s.in.WriteLocked(ctx, func(t storeTx) error {
 		t.Free = true
 		if err := t.Lock("nodes"); err != nil {
 			return err

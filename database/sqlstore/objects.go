@@ -16,7 +16,7 @@ type Object = metastore.StoredExtent
 // HasObject reports whether an extent that is no garbage is the object of this name.
 func (s *Store) HasObject(ctx context.Context, name string) (bool, error) {
 	var found bool
-	err := s.read(ctx, func(t storeTx) (err error) {
+	err := s.in.Read(ctx, func(t storeTx) (err error) {
 		var one engine.Integer
 		found, err = t.Row(`SELECT 1 FROM extents WHERE object = $1 AND NOT `+isGarbage, engine.Args{[]byte(name)}, &one)
 		return err
@@ -26,7 +26,7 @@ func (s *Store) HasObject(ctx context.Context, name string) (bool, error) {
 
 // CountObjects returns the number and the bytes of all objects that are no garbage.
 func (s *Store) CountObjects(ctx context.Context) (objects, bytes int64, err error) {
-	err = s.snapshot(ctx, func(t storeTx) error {
+	err = s.in.Snapshot(ctx, func(t storeTx) error {
 		_, err := t.Row(`SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM extents WHERE object > $1 AND NOT `+isGarbage, engine.Args{[]byte{}},
 			(*engine.Integer)(&objects), (*engine.Integer)(&bytes))
 		return err

@@ -40,12 +40,17 @@ type Store struct {
 	*meta.Metastore
 	*money.Ledger
 	db    *engine.DB
+	in    engine.Scope[storeTx]
 	cache *meta.BlobCache // may be nil
 }
 
 func newStore(db *engine.DB, cache *meta.BlobCache) *Store {
-	return &Store{Metastore: meta.New(db, cache), Ledger: money.New(db), db: db, cache: cache}
+	in := engine.NewScope(db, func(t *engine.Tx) storeTx { return storeTx{t} })
+	return &Store{Metastore: meta.New(db, cache), Ledger: money.New(db), db: db, in: in, cache: cache}
 }
+
+// storeTx is a transaction with the statements of this package.
+type storeTx struct{ *engine.Tx }
 
 // Migrated returns the schema's version before and after opening. They are equal unless opening
 // created the schema (from is then 0) or migrated it.

@@ -18,7 +18,7 @@ var AccountCounts = usage.Counts{Deltas: "account_deltas", Sums: "account_sums",
 // ListAccounts implements metastore.Accounts.
 func (s *Metastore) ListAccounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
 	var list []metastore.Account
-	err := s.snapshotList(ctx, func(t tx) error {
+	err := s.in.SnapshotList(ctx, func(t tx) error {
 		list = nil
 		for behind, more := after, true; more && len(list) < limit; {
 			counted, rest, err := t.countedAccounts(behind, limit)
@@ -42,7 +42,7 @@ func (s *Metastore) ListAccounts(ctx context.Context, after string, limit int) (
 
 // TotalStored implements metastore.Accounts.
 func (s *Metastore) TotalStored(ctx context.Context) (blobs, bytes int64, err error) {
-	err = s.read(ctx, func(t tx) error {
+	err = s.in.Read(ctx, func(t tx) error {
 		_, err := t.Row(`SELECT CAST(COALESCE(SUM(blobs), 0) AS BIGINT), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM
 			(SELECT blobs, bytes FROM account_sums UNION ALL SELECT blobs, bytes FROM account_deltas) counted`, nil,
 			(*engine.Integer)(&blobs), (*engine.Integer)(&bytes))

@@ -12,7 +12,7 @@ import (
 
 // SetAlias implements metastore.Aliases.
 func (s *Metastore) SetAlias(ctx context.Context, a metastore.Alias) error {
-	return s.write(ctx, func(t tx) error {
+	return s.in.Write(ctx, func(t tx) error {
 		has, found, err := t.alias(a.Name)
 		switch {
 		case err != nil:
@@ -50,7 +50,7 @@ func (t tx) checkAlias(name string) error {
 
 // DeleteAlias implements metastore.Aliases.
 func (s *Metastore) DeleteAlias(ctx context.Context, name string) error {
-	return s.write(ctx, func(t tx) error {
+	return s.in.Write(ctx, func(t tx) error {
 		n, err := t.Exec(`DELETE FROM aliases WHERE name = $1`, []byte(name))
 		switch {
 		case err != nil:
@@ -77,7 +77,7 @@ func (t tx) aliasesChanged() error {
 
 // ListAliases implements metastore.Aliases.
 func (s *Metastore) ListAliases(ctx context.Context) (list []metastore.Alias, err error) {
-	err = s.read(ctx, func(t tx) (err error) {
+	err = s.in.Read(ctx, func(t tx) (err error) {
 		var a metastore.Alias
 		list, err = engine.Collect(t.Tx, `SELECT name, account FROM aliases ORDER BY name`, nil, engine.Args{&a.Name, &a.Account}, &a)
 		return err
@@ -87,7 +87,7 @@ func (s *Metastore) ListAliases(ctx context.Context) (list []metastore.Alias, er
 
 // AliasesVersion implements metastore.Aliases.
 func (s *Metastore) AliasesVersion(ctx context.Context) (version int64, err error) {
-	err = s.read(ctx, func(t tx) error {
+	err = s.in.Read(ctx, func(t tx) error {
 		_, err := t.Row(`SELECT version FROM aliases_version`, nil, (*engine.Integer)(&version))
 		return err
 	})

@@ -19,7 +19,7 @@ func expired(expires, now time.Time) bool {
 // Blob implements metastore.Blobs.
 func (s *Metastore) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
 	var b storedBlob
-	err := s.read(ctx, func(t tx) error {
+	err := s.in.Read(ctx, func(t tx) error {
 		var found bool
 		var err error
 		if b, found, err = t.blob(account, name); err == nil {
@@ -52,7 +52,7 @@ func (s *Metastore) OpenBlob(ctx context.Context, account, name string) (metasto
 			row, now, err = s.lookups.get(ctx, account, name)
 			return row, err
 		}
-		err = s.read(ctx, func(t tx) (err error) {
+		err = s.in.Read(ctx, func(t tx) (err error) {
 			now = t.Now
 			row, err = t.blobRow(account, name)
 			return err
@@ -276,7 +276,7 @@ func evaluate(precondition metastore.Precondition, current metastore.Blob, live 
 func (s *Metastore) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
 	var garbage metastore.ContentID
 	var existed bool
-	err := s.writeLocked(ctx, func(t tx) error {
+	err := s.in.WriteLocked(ctx, func(t tx) error {
 		old, found, err := t.lockBlob(account, name)
 		garbage, existed = metastore.ContentID{}, found
 		if err != nil {

@@ -28,7 +28,7 @@ func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit
 	}
 	var list []InlineExtent
 	// Where few extents are inline, a page may be all that there are.
-	err := s.db.Survey(ctx, onMetastore(func(t tx) error {
+	err := s.db.Survey(ctx, s.in.On(func(t tx) error {
 		list = nil
 		var e InlineExtent
 		var part engine.Integer
@@ -72,7 +72,7 @@ func (s *Metastore) checkBlobRows(ctx context.Context, each func(metastore.Conte
 		if !first {
 			condition, in = `WHERE (account, name_head, name_hash) > ($2, $3, $4)`, append(in, account, head, hash)
 		}
-		err := s.read(ctx, func(t tx) error {
+		err := s.in.Read(ctx, func(t tx) error {
 			page = nil
 			var a, h, x, tail []byte
 			var b metastore.Blob
@@ -103,7 +103,7 @@ func (s *Metastore) checkExtentRows(ctx context.Context, each func(metastore.Con
 	last.Part = -1
 	for {
 		var page []rowResult
-		err := s.read(ctx, func(t tx) error {
+		err := s.in.Read(ctx, func(t tx) error {
 			page = nil
 			var e metastore.Extent
 			var c metastore.ContentID

@@ -69,7 +69,7 @@ func checkEnds(source, destination end, onSource, onDestination metastore.Precon
 func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.Blob, error) {
 	c.To.Expires = engine.Truncate(c.To.Expires)
 	var b storedBlob
-	err := s.writeLocked(ctx, func(t tx) error {
+	err := s.in.WriteLocked(ctx, func(t tx) error {
 		if expired(c.To.Expires, t.Now) {
 			return fmt.Errorf("copy: %w", database.ErrExpired)
 		}
@@ -118,7 +118,7 @@ func (t tx) writeCopy(b *storedBlob, source, old end, keepDate bool) (err error)
 // MoveBlob implements metastore.Blobs.
 func (s *Metastore) MoveBlob(ctx context.Context, m metastore.Move) (metastore.Blob, error) {
 	var b metastore.Blob
-	err := s.writeLocked(ctx, func(t tx) (err error) {
+	err := s.in.WriteLocked(ctx, func(t tx) (err error) {
 		b, err = t.moveOnce(m)
 		return err
 	})
@@ -180,14 +180,18 @@ func (t tx) move(m metastore.Move) (metastore.Blob, error) {
 	return b.Blob, nil
 }
 
-// movedOutcome is the recorded result of MoveBlob, in JSON. Members are added and never changed,
-// because processes of several versions may share a database.
+// movedOutcome is the recorded result of MoveBlob, in JSON. Its fields are a metastore.Blob's.
+// Members are added and never changed, because processes of several versions may share a database.
 type movedOutcome struct {
+	Account      string              `json:"-"`
+	Name         string              `json:"-"`
 	Content      metastore.ContentID `json:"content"`
 	Size         int64               `json:"size"`
 	CRC64        uint64              `json:"crc64"`
 	PartSize     int64               `json:"partSize,omitempty"`
 	SHA256       []byte              `json:"sha256,omitempty"`
+	ContentType  string              `json:"-"`
+	Metadata     string              `json:"-"`
 	Owner        string              `json:"owner,omitempty"`
 	Modified     time.Time           `json:"modified"`
 	SharedSecond bool                `json:"sharedSecond,omitempty"`
@@ -195,7 +199,7 @@ type movedOutcome struct {
 }
 
 func encodeMoved(b metastore.Blob) ([]byte, error) {
-	text, err := json.Marshal(movedOutcome{b.Content, b.Size, b.CRC64, b.PartSize, b.SHA256, b.Owner, b.Modified, b.SharedSecond, b.Expires})
+	text, err := json.Marshal(movedOutcome(b))
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: outcome: %w", err)
 	}
@@ -204,12 +208,9 @@ func encodeMoved(b metastore.Blob) ([]byte, error) {
 
 // decodeMoved returns the recorded result of a move to a name.
 func decodeMoved(text []byte, to metastore.BlobName) (metastore.Blob, error) {
-	var o movedOutcome
+	o := movedOutcome{Account: to.Account, Name: to.Name}
 	if err := json.Unmarshal(text, &o); err != nil {
 		return metastore.Blob{}, fmt.Errorf("sqlstore: recorded outcome: %w", err)
 	}
-	return metastore.Blob{
-		Account: to.Account, Name: to.Name, Content: o.Content, Size: o.Size, CRC64: o.CRC64, PartSize: o.PartSize, SHA256: o.SHA256, Owner: o.Owner,
-		Modified: o.Modified, SharedSecond: o.SharedSecond, Expires: o.Expires,
-	}, nil
+	return metastore.Blob(o), nil
 }

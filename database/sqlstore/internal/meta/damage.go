@@ -29,7 +29,7 @@ func badBytes(bad uint64, size int64) int64 {
 
 // RecordDamage implements metastore.Integrity.
 func (s *Metastore) RecordDamage(ctx context.Context, d metastore.Damage) (recorded bool, err error) {
-	err = s.write(ctx, func(t tx) error {
+	err = s.in.Write(ctx, func(t tx) error {
 		recorded = false
 		current, err := t.hasObject(d)
 		if err != nil || !current {
@@ -69,7 +69,7 @@ func (t tx) hasObject(d metastore.Damage) (bool, error) {
 
 // ForgetDamage implements metastore.Integrity.
 func (s *Metastore) ForgetDamage(ctx context.Context, d metastore.Damage) error {
-	return s.write(ctx, func(t tx) error {
+	return s.in.Write(ctx, func(t tx) error {
 		object := engine.OptionalColumn(d.Object)
 		if object == nil {
 			_, err := t.Exec(`DELETE FROM damaged WHERE content = $1 AND part = $2 AND off = $3 AND object IS NULL`, extentKey(d.ExtentID)...)
@@ -93,7 +93,7 @@ func (s *Metastore) DamagesOf(ctx context.Context, content metastore.ContentID) 
 
 // damages returns the damage that meets a condition.
 func (s *Metastore) damages(ctx context.Context, condition string, in engine.Args) (list []metastore.Damage, err error) {
-	err = s.read(ctx, func(t tx) error {
+	err = s.in.Read(ctx, func(t tx) error {
 		var d metastore.Damage
 		var part, bad engine.Integer
 		list = nil
@@ -111,7 +111,7 @@ func (s *Metastore) damages(ctx context.Context, condition string, in engine.Arg
 
 // DamageTotals implements metastore.Integrity.
 func (s *Metastore) DamageTotals(ctx context.Context) (sum metastore.DamageTotals, err error) {
-	err = s.read(ctx, func(t tx) error {
+	err = s.in.Read(ctx, func(t tx) error {
 		_, err := t.Row(`SELECT COUNT(DISTINCT d.content), COUNT(*), CAST(COALESCE(SUM(d.bytes), 0) AS BIGINT), MIN(d.since) FROM damaged d WHERE `+stillDamaged, nil,
 			(*engine.Integer)(&sum.Contents), (*engine.Integer)(&sum.Extents), (*engine.Integer)(&sum.Bytes), (*engine.Instant)(&sum.Since))
 		return err
@@ -121,14 +121,14 @@ func (s *Metastore) DamageTotals(ctx context.Context) (sum metastore.DamageTotal
 
 // PruneDamage implements metastore.Integrity.
 func (s *Metastore) PruneDamage(ctx context.Context, limit int) (removed int, err error) {
-	some, err := engine.ResultOf(ctx, s.read, func(t tx) (bool, error) {
+	some, err := engine.ResultOf(ctx, s.in.Read, func(t tx) (bool, error) {
 		var one engine.Integer
 		return t.Row(`SELECT 1 FROM damaged LIMIT 1`, nil, &one)
 	})
 	if err != nil || !some { // the usual case costs no write
 		return 0, err
 	}
-	err = s.write(ctx, func(t tx) error {
+	err = s.in.Write(ctx, func(t tx) error {
 		n, err := t.Exec(`DELETE FROM damaged WHERE (content, part, off) IN
 			(SELECT d.content, d.part, d.off FROM damaged d WHERE NOT `+stillDamaged+` LIMIT ($1 + 0))`, int64(limit))
 		removed = int(n)
@@ -147,7 +147,7 @@ func (s *Metastore) BlobsWith(ctx context.Context, contents []metastore.ContentI
 		wanted[id] = true
 	}
 	var list []metastore.BlobContent
-	err := s.snapshotList(ctx, func(t tx) error {
+	err := s.in.SnapshotList(ctx, func(t tx) error {
 		list = nil
 		var b metastore.BlobContent
 		var tail string
@@ -167,7 +167,7 @@ func (s *Metastore) BlobsWith(ctx context.Context, contents []metastore.ContentI
 
 // HealExtent implements metastore.Integrity.
 func (s *Metastore) HealExtent(ctx context.Context, d metastore.Damage, fresh metastore.Extent, retired metastore.ContentID) error {
-	return s.write(ctx, func(t tx) error {
+	return s.in.Write(ctx, func(t tx) error {
 		if err := checkAge([]metastore.Extent{fresh}, t.Now); err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (s *Metastore) HealExtent(ctx context.Context, d metastore.Damage, fresh me
 
 // HealBody implements metastore.Integrity.
 func (s *Metastore) HealBody(ctx context.Context, d metastore.Damage, damaged, body []byte) error {
-	return s.write(ctx, func(t tx) error {
+	return s.in.Write(ctx, func(t tx) error {
 		if d.Object != "" {
 			return fmt.Errorf("the extent is not inline: %w", database.ErrNotFound)
 		}

@@ -126,7 +126,7 @@ const (
 func (s *Metastore) stage(ctx context.Context, content metastore.ContentID, garbage usage.Delta, extents []metastore.Extent) error {
 	for first := true; len(extents) > 0; first = false {
 		some := extents[:min(stageExtents, len(extents))]
-		err := s.writeLocked(ctx, func(t tx) error {
+		err := s.in.WriteLocked(ctx, func(t tx) error {
 			if err := checkAge(some, t.Now); err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (s *Metastore) unstage(ctx context.Context, content metastore.ContentID, ca
 	if errors.Is(cause, database.ErrUnknownOutcome) {
 		return cause
 	}
-	_ = s.writeLocked(context.WithoutCancel(ctx), func(t tx) error {
+	_ = s.in.WriteLocked(context.WithoutCancel(ctx), func(t tx) error {
 		_, err := t.Exec(`UPDATE garbage SET since = $2 WHERE content = $1`, content[:], t.Now.UnixMicro())
 		return err
 	})
@@ -188,7 +188,7 @@ func (t tx) moveExtents(from metastore.ContentID, part int, to metastore.Content
 // Extents implements metastore.Blobs.
 func (s *Metastore) Extents(ctx context.Context, content metastore.ContentID, from metastore.Position, limit int) ([]metastore.Extent, error) {
 	var list []metastore.Extent
-	err := s.read(ctx, func(t tx) error {
+	err := s.in.Read(ctx, func(t tx) error {
 		list = nil
 		var e metastore.Extent
 		var part engine.Integer

@@ -57,7 +57,7 @@ func (s *Metastore) GarbageContents(ctx context.Context, grace time.Duration, af
 	if grace == 0 {
 		read = s.db.Read
 	}
-	err := read(ctx, onMetastore(func(t tx) (err error) {
+	err := read(ctx, s.in.On(func(t tx) (err error) {
 		due := int64(stagedFrom - 1) // at any time
 		if grace > 0 {
 			due = t.Now.Add(-grace).UnixMicro()
@@ -77,7 +77,7 @@ const dueGarbage = `SELECT content, since FROM garbage
 // GarbageBacklog implements metastore.Garbage.
 func (s *Metastore) GarbageBacklog(ctx context.Context, grace time.Duration) (metastore.Backlog, error) {
 	var found metastore.Backlog
-	err := s.snapshot(ctx, func(t tx) error {
+	err := s.in.Snapshot(ctx, func(t tx) error {
 		due := t.Now.Add(-grace).UnixMicro()
 		var contents, oldest, bytes engine.Integer
 		if _, err := t.Row(backlogSize, engine.Args{due, int64(metastore.MaxBacklog)}, &contents, &oldest); err != nil {
@@ -106,7 +106,7 @@ func (s *Metastore) GarbageObjects(ctx context.Context, contents []metastore.Con
 		return nil, err
 	}
 	var objects map[metastore.ContentID][]string
-	err := s.snapshot(ctx, func(t tx) error {
+	err := s.in.Snapshot(ctx, func(t tx) error {
 		objects = make(map[metastore.ContentID][]string, len(contents))
 		return forLists(contents, func(list string, in engine.Args) error { return t.garbageObjects(list, in, objects) })
 	})
@@ -145,7 +145,7 @@ func (s *Metastore) DropContents(ctx context.Context, contents []metastore.Conte
 	}
 	sorted := slices.Clone(contents)
 	slices.SortFunc(sorted, func(a, b metastore.ContentID) int { return bytes.Compare(a[:], b[:]) })
-	return s.writeLocked(ctx, func(t tx) error {
+	return s.in.WriteLocked(ctx, func(t tx) error {
 		return forLists(sorted, t.dropSmall)
 	})
 }
@@ -217,7 +217,7 @@ func forLists(contents []metastore.ContentID, fn func(list string, in engine.Arg
 // DropExtents implements metastore.Garbage. It does nothing if the content has no extents, even if
 // it is not garbage.
 func (s *Metastore) DropExtents(ctx context.Context, content metastore.ContentID, extents []metastore.Position) error {
-	return s.write(ctx, func(t tx) error {
+	return s.in.Write(ctx, func(t tx) error {
 		garbage, err := t.isGarbage(content)
 		if err != nil {
 			return err
@@ -258,7 +258,7 @@ func (t tx) dropExtents(content metastore.ContentID, extents []metastore.Positio
 
 // DropContent implements metastore.Garbage.
 func (s *Metastore) DropContent(ctx context.Context, content metastore.ContentID) error {
-	return s.write(ctx, func(t tx) error {
+	return s.in.Write(ctx, func(t tx) error {
 		garbage, err := t.isGarbage(content)
 		if err != nil || !garbage {
 			return err
@@ -283,7 +283,7 @@ func (s *Metastore) Unreferenced(ctx context.Context, keys []string) ([]string, 
 	}
 	wanted := slices.Sorted(slices.Values(keys))
 	var free []string
-	err := s.db.SnapshotForDeletion(ctx, onMetastore(func(t tx) (err error) {
+	err := s.db.SnapshotForDeletion(ctx, s.in.On(func(t tx) (err error) {
 		free, err = t.unreferenced(wanted)
 		return err
 	}))

@@ -12,7 +12,7 @@ const heldBefore = time.Minute
 
 // HoldGarbage implements metastore.Garbage.
 func (s *Metastore) HoldGarbage(ctx context.Context, id string, period time.Duration) (since time.Time, err error) {
-	err = s.writeLocked(ctx, func(t tx) error {
+	err = s.in.WriteLocked(ctx, func(t tx) error {
 		t.Free = true
 		now := t.Now.UnixMicro()
 		if _, err := t.Exec(`DELETE FROM holds WHERE held_until <= $1`, now); err != nil {
@@ -30,7 +30,7 @@ func (s *Metastore) HoldGarbage(ctx context.Context, id string, period time.Dura
 
 // ReleaseGarbage implements metastore.Garbage.
 func (s *Metastore) ReleaseGarbage(ctx context.Context, id string) error {
-	return s.writeLocked(ctx, func(t tx) error {
+	return s.in.WriteLocked(ctx, func(t tx) error {
 		t.Free = true
 		_, err := t.Exec(`DELETE FROM holds WHERE id = $1`, []byte(id))
 		return err
@@ -39,7 +39,7 @@ func (s *Metastore) ReleaseGarbage(ctx context.Context, id string) error {
 
 // GarbageHeld implements metastore.Garbage.
 func (s *Metastore) GarbageHeld(ctx context.Context) (since time.Time, held bool, err error) {
-	err = s.db.Read(ctx, onMetastore(func(t tx) error {
+	err = s.db.Read(ctx, s.in.On(func(t tx) error {
 		since = time.Time{}
 		_, err := t.Row(`SELECT MIN(since) FROM holds WHERE held_until > $1`, engine.Args{t.Now.UnixMicro()}, (*engine.Instant)(&since))
 		return err

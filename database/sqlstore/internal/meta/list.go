@@ -20,9 +20,9 @@ func (s *Metastore) ListBlobs(ctx context.Context, q metastore.ListQuery) (metas
 	if q.Bytes == 0 {
 		q.Bytes = math.MaxInt64
 	}
-	transact, list := s.snapshotList, tx.listNames
+	transact, list := s.in.SnapshotList, tx.listNames
 	if s.db.ListsInside() {
-		transact, list = s.readList, tx.listByStatement
+		transact, list = s.in.ReadList, tx.listByStatement
 	}
 	return engine.ResultOf(ctx, transact, func(t tx) (metastore.Page, error) { return list(t, q) })
 }

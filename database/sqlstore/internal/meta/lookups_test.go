@@ -19,7 +19,7 @@ import (
 )
 
 // alone returns a store on the same database in which each lookup has its own query.
-func alone(s *Metastore) *Metastore { return &Metastore{db: s.db} }
+func alone(s *Metastore) *Metastore { return &Metastore{db: s.db, in: s.in} }
 
 // fillForLookups stores n blobs of account a: a third of them with a body, a third with an object,
 // a third empty.

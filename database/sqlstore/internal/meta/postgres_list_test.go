@@ -54,11 +54,11 @@ func TestListsByEitherStatement(t *testing.T) {
 			for _, limit := range []int{1, 3, 100} {
 				for _, most := range []int64{1, 500, 1 << 30} {
 					q := metastore.ListQuery{Account: "a", Prefix: prefix, After: after, Limit: limit, Bytes: most}
-					inside := testenv.Must(engine.ResultOf(t.Context(), s.readList, func(x tx) (metastore.Page, error) { return x.listInside(q) }))(t)
+					inside := testenv.Must(engine.ResultOf(t.Context(), s.in.ReadList, func(x tx) (metastore.Page, error) { return x.listInside(q) }))(t)
 					if len(prefix) >= headLen || len(firstName(q)) >= headLen {
 						continue
 					}
-					page := testenv.Must(engine.ResultOf(t.Context(), s.readList, func(x tx) (metastore.Page, error) {
+					page := testenv.Must(engine.ResultOf(t.Context(), s.in.ReadList, func(x tx) (metastore.Page, error) {
 						p, ok, err := x.listAlone(q)
 						if !ok {
 							return inside, err

@@ -29,7 +29,7 @@ func (s *Metastore) recount(ctx context.Context, repaired func(format string, ar
 	for after := []byte{}; ; {
 		var said []sentence
 		var last []byte
-		err := s.writeLocked(database.WithPatience(ctx, recountPatience), func(t tx) (err error) {
+		err := s.in.WriteLocked(database.WithPatience(ctx, recountPatience), func(t tx) (err error) {
 			said = nil
 			last, err = correct(t, after, func(format string, args ...any) { said = append(said, sentence{format, args}) })
 			return err

@@ -19,7 +19,7 @@ const bodyOf = `(SELECT b.body FROM bodies b WHERE b.content = e.content AND b.p
 // Objects implements metastore.Scrubs.
 func (s *Metastore) Objects(ctx context.Context, after string, limit int) ([]metastore.StoredExtent, error) {
 	var list []metastore.StoredExtent
-	err := s.snapshot(ctx, func(t tx) error {
+	err := s.in.Snapshot(ctx, func(t tx) error {
 		list = nil
 		var e metastore.StoredExtent
 		var part engine.Integer
@@ -44,7 +44,7 @@ const storedExtents = `SELECT e.content, e.part, e.off, e.object, e.size, e.bloc
 // StoredExtents implements metastore.Scrubs.
 func (s *Metastore) StoredExtents(ctx context.Context, after metastore.ExtentID, limit int) ([]metastore.StoredExtent, error) {
 	var list []metastore.StoredExtent
-	err := s.snapshot(ctx, func(t tx) error {
+	err := s.in.Snapshot(ctx, func(t tx) error {
 		list = nil
 		var e metastore.StoredExtent
 		var part engine.Integer
@@ -63,7 +63,7 @@ func (s *Metastore) StoredExtents(ctx context.Context, after metastore.ExtentID,
 // Scrub implements metastore.Scrubs.
 func (s *Metastore) Scrub(ctx context.Context) (metastore.Scrub, error) {
 	var p metastore.Scrub
-	err := s.read(ctx, func(t tx) error {
+	err := s.in.Read(ctx, func(t tx) error {
 		var part engine.Integer
 		_, err := t.Row(`SELECT revision, round, began, running, object, bodies, content, part, off, extents, bytes, finished FROM scrub`, nil,
 			(*engine.Integer)(&p.Revision), (*engine.Integer)(&p.Round), (*engine.Instant)(&p.Began), (*engine.Boolean)(&p.Running), &p.Object, (*engine.Boolean)(&p.Bodies),
@@ -77,7 +77,7 @@ func (s *Metastore) Scrub(ctx context.Context) (metastore.Scrub, error) {
 
 // StoredSize implements metastore.Scrubs.
 func (s *Metastore) StoredSize(ctx context.Context) (extents, bytes int64, err error) {
-	err = s.snapshotList(ctx, func(t tx) error {
+	err = s.in.SnapshotList(ctx, func(t tx) error {
 		_, err := t.Row(`SELECT COUNT(*), CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM extents`, nil, (*engine.Integer)(&extents), (*engine.Integer)(&bytes))
 		return err
 	})
@@ -94,7 +94,7 @@ func integerOf(flag bool) int64 {
 
 // SaveScrub implements metastore.Scrubs.
 func (s *Metastore) SaveScrub(ctx context.Context, p metastore.Scrub) (revision int64, err error) {
-	err = s.write(ctx, func(t tx) error {
+	err = s.in.Write(ctx, func(t tx) error {
 		t.Free = true // how far a process is belongs to the database, not to the instance
 		n, err := t.Exec(`UPDATE scrub SET revision = $1 + 1, round = $2, began = $3, running = $4, object = $5, bodies = $6,
 				content = $7, part = $8, off = $9, extents = $10, bytes = $11, finished = $12 WHERE revision = $1`,

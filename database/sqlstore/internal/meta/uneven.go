@@ -132,7 +132,7 @@ func (t tx) discardUnchosen(u *metastore.Upload, b *metastore.Blob, parts []meta
 // ExtentsAt implements metastore.Blobs.
 func (s *Metastore) ExtentsAt(ctx context.Context, content metastore.ContentID, offset int64, limit int) ([]metastore.Extent, error) {
 	var list []metastore.Extent
-	err := s.read(ctx, func(t tx) (err error) {
+	err := s.in.Read(ctx, func(t tx) (err error) {
 		var e metastore.Extent
 		var part engine.Integer
 		var sum engine.StoredSum
@@ -160,7 +160,7 @@ const extentsAt = `WITH f AS (SELECT part, start FROM starts WHERE content = $1 
 
 // PartRanges implements metastore.Blobs.
 func (s *Metastore) PartRanges(ctx context.Context, content metastore.ContentID, after, limit int) (list []metastore.PartRange, total int, err error) {
-	err = s.snapshot(ctx, func(t tx) error {
+	err = s.in.Snapshot(ctx, func(t tx) error {
 		var all, index engine.Integer
 		var p metastore.PartRange
 		list = nil

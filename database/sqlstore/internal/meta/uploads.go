@@ -58,7 +58,7 @@ func (r *uploadRow) upload() metastore.Upload {
 
 // BeginUpload implements metastore.Uploads. It returns ErrExists if the id is in use.
 func (s *Metastore) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
-	err := s.write(ctx, func(t tx) error {
+	err := s.in.Write(ctx, func(t tx) error {
 		u = metastore.Upload{
 			ID: u.ID, Account: u.Account, Name: u.Name, Content: u.Content, PartSize: u.PartSize,
 			ContentType: u.ContentType, Metadata: u.Metadata, Expires: engine.Truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner,
@@ -91,7 +91,7 @@ func (s *Metastore) BeginUpload(ctx context.Context, u metastore.Upload) (metast
 // Upload implements metastore.Uploads.
 func (s *Metastore) Upload(ctx context.Context, id string) (metastore.Upload, error) {
 	var u metastore.Upload
-	err := s.read(ctx, func(t tx) (err error) {
+	err := s.in.Read(ctx, func(t tx) (err error) {
 		u, err = t.upload(id)
 		return err
 	})
@@ -119,7 +119,7 @@ func (s *Metastore) PutPart(ctx context.Context, uploadID string, p metastore.Pa
 	if err := checkExtents(extents, p.Index, p.Size); err != nil {
 		return err
 	}
-	return s.writeLocked(ctx, func(t tx) error {
+	return s.in.WriteLocked(ctx, func(t tx) error {
 		u, err := t.upload(uploadID)
 		if err != nil {
 			return err
@@ -186,7 +186,7 @@ func (t tx) discardPart(u metastore.Upload, part int, size int64) (usage.Delta, 
 // Parts implements metastore.Uploads.
 func (s *Metastore) Parts(ctx context.Context, uploadID string, after, limit int) ([]metastore.Part, error) {
 	var list []metastore.Part
-	err := s.snapshot(ctx, func(t tx) error {
+	err := s.in.Snapshot(ctx, func(t tx) error {
 		list = nil
 		u, err := t.upload(uploadID)
 		if err != nil || u.State != metastore.UploadOpen {
@@ -227,7 +227,7 @@ func (s *Metastore) complete(
 	choose func(t tx, u *metastore.Upload, b *metastore.Blob) (usage.Delta, error),
 ) (metastore.Upload, error) {
 	var u metastore.Upload
-	err := s.writeLocked(ctx, func(t tx) (err error) {
+	err := s.in.WriteLocked(ctx, func(t tx) (err error) {
 		if u, err = t.upload(id); err != nil {
 			return err
 		}
@@ -277,7 +277,7 @@ func (t tx) recordOutcome(u *metastore.Upload, b metastore.Blob) error {
 // AbortUpload implements metastore.Uploads.
 func (s *Metastore) AbortUpload(ctx context.Context, id string) (metastore.ContentID, error) {
 	var content metastore.ContentID
-	err := s.writeLocked(ctx, func(t tx) error {
+	err := s.in.WriteLocked(ctx, func(t tx) error {
 		u, err := t.upload(id)
 		if err != nil {
 			return err
@@ -314,7 +314,7 @@ func (t tx) abort(id []byte, content metastore.ContentID, garbage usage.Delta) e
 // ListUploads implements metastore.Uploads. It returns ErrNotFound if after belongs to another
 // account.
 func (s *Metastore) ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []metastore.Upload, more bool, err error) {
-	err = s.snapshotList(ctx, func(t tx) (err error) {
+	err = s.in.SnapshotList(ctx, func(t tx) (err error) {
 		list, more, err = t.openUploads(account, after, engine.NewBound(limit, bytes))
 		return err
 	})
@@ -327,7 +327,7 @@ func (s *Metastore) ListUploads(ctx context.Context, account, after string, limi
 // UploadsByName implements metastore.Uploads. It returns ErrNotFound if AfterID belongs to another
 // account or name.
 func (s *Metastore) UploadsByName(ctx context.Context, q metastore.UploadsQuery) (list []metastore.Upload, more bool, err error) {
-	err = s.snapshotList(ctx, func(t tx) (err error) {
+	err = s.in.SnapshotList(ctx, func(t tx) (err error) {
 		list, more, err = t.uploadsByName(q)
 		return err
 	})

@@ -38,7 +38,7 @@ func uploadUsage(u metastore.Upload) usage.Delta {
 // since the last Purge.
 func (s *Metastore) Usage(ctx context.Context, owner string) (metastore.Used, error) {
 	var used metastore.Used
-	err := s.read(ctx, func(t tx) error {
+	err := s.in.Read(ctx, func(t tx) error {
 		_, err := t.Row(`SELECT CAST(COALESCE(SUM(u.bytes), 0) AS BIGINT), CAST(COALESCE(SUM(u.uploads), 0) AS BIGINT),
 			CAST(COALESCE(SUM(u.objects), 0) AS BIGINT), CAST(COALESCE(SUM(u.names), 0) AS BIGINT), CAST(COALESCE(SUM(u.channels), 0) AS BIGINT),
 			CAST(COALESCE(SUM(u.retained), 0) AS BIGINT)

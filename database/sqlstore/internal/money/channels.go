@@ -49,7 +49,7 @@ func (s *Ledger) RecordedChannel(ctx context.Context, idem database.Idempotency)
 
 // writeChannel runs a transaction that returns a channel.
 func (s *Ledger) writeChannel(ctx context.Context, fn func(tx) (ledger.Channel, error)) (ledger.Channel, error) {
-	return engine.ResultOf(ctx, s.writeLocked, fn)
+	return engine.ResultOf(ctx, s.in.WriteLocked, fn)
 }
 
 func (t tx) addChannel(c ledger.Channel) (ledger.Channel, error) {
@@ -105,7 +105,7 @@ func (t tx) channelTaken(c ledger.Channel) (bool, error) {
 
 // Channel implements ledger.Channels.
 func (s *Ledger) Channel(ctx context.Context, id string) (ledger.Channel, error) {
-	return engine.ResultOf(ctx, s.read, func(t tx) (ledger.Channel, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) (ledger.Channel, error) {
 		var c ledger.Channel
 		var pending time.Time
 		found, err := t.Row(`SELECT `+channelColumns+`, (SELECT s.expires FROM settlements s WHERE s.channel = channels.id) FROM channels WHERE id = $1`,
@@ -135,7 +135,7 @@ func (t tx) channel(id string) (ledger.Channel, error) {
 
 // FindChannel implements ledger.Channels.
 func (s *Ledger) FindChannel(ctx context.Context, sender, receiver, asset string, paymentChannelID int64) (ledger.Channel, error) {
-	return engine.ResultOf(ctx, s.read, func(t tx) (ledger.Channel, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) (ledger.Channel, error) {
 		c, _, err := t.findChannel(sender, receiver, asset, paymentChannelID)
 		return c, err
 	})
@@ -202,7 +202,7 @@ func (s *Ledger) CloseChannel(ctx context.Context, id string) (ledger.Channel, e
 
 // ChannelSessions implements ledger.Channels. An unknown channel has no sessions.
 func (s *Ledger) ChannelSessions(ctx context.Context, id string, limit int) ([]ledger.Session, error) {
-	return engine.ResultOf(ctx, s.read, func(t tx) ([]ledger.Session, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) ([]ledger.Session, error) {
 		var one ledger.Session
 		return engine.Collect(t.Tx, `SELECT `+sessionColumns+` FROM sessions WHERE channel = $1 AND expires > $2
 			ORDER BY created DESC, id DESC LIMIT $3`,

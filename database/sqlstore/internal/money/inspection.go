@@ -13,7 +13,7 @@ import (
 
 // ListSessions implements ledger.Inspection.
 func (s *Ledger) ListSessions(ctx context.Context, after string, limit int, bytes int64) (list []ledger.Session, more bool, err error) {
-	err = s.snapshotList(ctx, func(t tx) (err error) {
+	err = s.in.SnapshotList(ctx, func(t tx) (err error) {
 		list, more, err = t.listSessions(after, engine.NewBound(limit, bytes))
 		return err
 	})
@@ -42,7 +42,7 @@ func (t tx) listSessions(after string, left engine.Bound) ([]ledger.Session, boo
 
 // ListChannels implements ledger.Inspection.
 func (s *Ledger) ListChannels(ctx context.Context, after string, limit int) ([]ledger.Channel, error) {
-	return engine.ResultOf(ctx, s.readList, func(t tx) ([]ledger.Channel, error) {
+	return engine.ResultOf(ctx, s.in.ReadList, func(t tx) ([]ledger.Channel, error) {
 		var one ledger.Channel
 		return engine.Collect(t.Tx, `SELECT `+channelColumns+` FROM channels WHERE id > $1 ORDER BY id LIMIT ($2 + 0)`,
 			engine.Args{[]byte(after), int64(limit)}, channelFields(&one), &one)
@@ -51,7 +51,7 @@ func (s *Ledger) ListChannels(ctx context.Context, after string, limit int) ([]l
 
 // Statement implements ledger.Inspection.
 func (s *Ledger) Statement(ctx context.Context, channel string) (ledger.Statement, error) {
-	return engine.ResultOf(ctx, s.snapshot, func(t tx) (ledger.Statement, error) {
+	return engine.ResultOf(ctx, s.in.Snapshot, func(t tx) (ledger.Statement, error) {
 		var l ledger.Statement
 		id := engine.Args{[]byte(channel)}
 		found, err := t.Row(`SELECT `+channelColumns+`, folded FROM channels WHERE id = $1`, id,
@@ -87,7 +87,7 @@ func (s *Ledger) Sales(ctx context.Context, channel, before string, limit int) (
 	if err != nil {
 		return nil, fmt.Errorf("sale %q: %w", before, database.ErrNotFound)
 	}
-	return engine.ResultOf(ctx, s.readList, func(t tx) ([]ledger.Sale, error) {
+	return engine.ResultOf(ctx, s.in.ReadList, func(t tx) ([]ledger.Sale, error) {
 		var list []ledger.Sale
 		var id []byte
 		var paid engine.Integer

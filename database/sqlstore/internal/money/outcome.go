@@ -2,6 +2,7 @@ package money
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,11 +18,8 @@ import (
 // no version.
 const outcomeVersion = 1
 
-// outcome is a result's stored form.
-type outcome[T any] interface {
-	version() int
-	result() T
-}
+// outcome is a result's stored form. Its fields are the result's.
+type outcome[T any] interface{ result() T }
 
 func encodeOutcome[T any](o outcome[T]) ([]byte, error) {
 	b, err := json.Marshal(o)
@@ -31,27 +29,22 @@ func encodeOutcome[T any](o outcome[T]) ([]byte, error) {
 	return b, nil
 }
 
-func decodeOutcome[T any, O outcome[T]](b []byte) (T, error) {
+func decodeOutcome[T any, O outcome[T]](b []byte) (none T, err error) {
 	var o O
-	var none T
-	if err := json.Unmarshal(b, &o); err != nil {
+	var header struct {
+		Version int `json:"version"`
+	}
+	if err := errors.Join(json.Unmarshal(b, &header), json.Unmarshal(b, &o)); err != nil {
 		return none, fmt.Errorf("sqlstore: recorded outcome: %w", err)
 	}
-	if v := o.version(); v > outcomeVersion {
-		return none, fmt.Errorf("sqlstore: recorded outcome: version %d, known up to %d", v, outcomeVersion)
+	if header.Version > outcomeVersion {
+		return none, fmt.Errorf("sqlstore: recorded outcome: version %d, known up to %d", header.Version, outcomeVersion)
 	}
 	return o.result(), nil
 }
 
-type outcomeHeader struct {
-	Version int `json:"version,omitempty"`
-}
-
-func (h outcomeHeader) version() int { return h.Version }
-
 // sessionOutcome is the outcome of CreateSession, UseSession and Buy.
 type sessionOutcome struct {
-	outcomeHeader
 	ID           string    `json:"id"`
 	UserIdentity string    `json:"userIdentity,omitempty"`
 	Channel      string    `json:"channel,omitempty"`
@@ -62,23 +55,12 @@ type sessionOutcome struct {
 	Expires      time.Time `json:"expires"`
 }
 
-func outcomeOfSession(s ledger.Session) sessionOutcome {
-	return sessionOutcome{
-		ID: s.ID, UserIdentity: s.UserIdentity, Channel: s.Channel, Total: s.Total, Left: s.Left, Used: s.Used,
-		Created: s.Created, Expires: s.Expires,
-	}
-}
+func outcomeOfSession(s ledger.Session) sessionOutcome { return sessionOutcome(s) }
 
-func (o sessionOutcome) result() ledger.Session {
-	return ledger.Session{
-		ID: o.ID, UserIdentity: o.UserIdentity, Channel: o.Channel, Total: o.Total, Left: o.Left, Used: o.Used,
-		Created: o.Created, Expires: o.Expires,
-	}
-}
+func (o sessionOutcome) result() ledger.Session { return ledger.Session(o) }
 
 // channelOutcome is the outcome of OpenChannel and AddDeposit.
 type channelOutcome struct {
-	outcomeHeader
 	ID               string    `json:"id"`
 	PaymentChannelID int64     `json:"paymentChannelId"`
 	Sender           string    `json:"sender,omitempty"`
@@ -92,13 +74,13 @@ type channelOutcome struct {
 	Credit           int64     `json:"credit"`
 	Settled          int64     `json:"settled"`
 	Closed           time.Time `json:"closed,omitzero"`
-	Created          time.Time `json:"created"`
-	Expires          time.Time `json:"expires"`
 	Submitted        int64     `json:"submitted,omitempty"`
 	Stopped          string    `json:"stopped,omitempty"`
+	Created          time.Time `json:"created"`
+	Expires          time.Time `json:"expires"`
 	Withdrawn        int64     `json:"withdrawn,omitempty"`
 	NextSequence     int64     `json:"nextSequence,omitempty"`
-	Ledger           time.Time `json:"ledger,omitzero"`
+	ChainTime        time.Time `json:"ledger,omitzero"`
 	Read             time.Time `json:"read,omitzero"`
 	ChainCreated     time.Time `json:"chainCreated,omitzero"`
 	Collected        int64     `json:"collected,omitempty"`
@@ -107,22 +89,6 @@ type channelOutcome struct {
 	Expired          int64     `json:"expired,omitempty"`
 }
 
-func outcomeOfChannel(c ledger.Channel) channelOutcome {
-	return channelOutcome{
-		ID: c.ID, PaymentChannelID: c.PaymentChannelID, Sender: c.Sender, Receiver: c.Receiver, Asset: c.Asset,
-		Deposit: c.Deposit, Owner: c.Owner, Accepted: c.Accepted, Sequence: c.Sequence, Proof: c.Proof,
-		Credit: c.Credit, Settled: c.Settled, Closed: c.Closed, Created: c.Created, Expires: c.Expires,
-		Submitted: c.Submitted, Stopped: c.Stopped, Withdrawn: c.Withdrawn, NextSequence: c.NextSequence, Ledger: c.ChainTime, Read: c.Read,
-		ChainCreated: c.ChainCreated, Collected: c.Collected, Elsewhere: c.Elsewhere, Form: c.Form, Expired: c.Expired,
-	}
-}
+func outcomeOfChannel(c ledger.Channel) channelOutcome { return channelOutcome(c) }
 
-func (o channelOutcome) result() ledger.Channel {
-	return ledger.Channel{
-		ID: o.ID, PaymentChannelID: o.PaymentChannelID, Sender: o.Sender, Receiver: o.Receiver, Asset: o.Asset,
-		Deposit: o.Deposit, Owner: o.Owner, Accepted: o.Accepted, Sequence: o.Sequence, Proof: o.Proof,
-		Credit: o.Credit, Settled: o.Settled, Closed: o.Closed, Created: o.Created, Expires: o.Expires,
-		Submitted: o.Submitted, Stopped: o.Stopped, Withdrawn: o.Withdrawn, NextSequence: o.NextSequence, ChainTime: o.Ledger, Read: o.Read,
-		ChainCreated: o.ChainCreated, Collected: o.Collected, Elsewhere: o.Elsewhere, Form: o.Form, Expired: o.Expired,
-	}
-}
+func (o channelOutcome) result() ledger.Channel { return ledger.Channel(o) }

@@ -29,7 +29,7 @@ func accepted(c ledger.Channel, sequence, amount int64) bool {
 func (s *Ledger) Book(ctx context.Context, list []ledger.Settlement) error {
 	// Sorted, so that concurrent calls lock channels in the same order.
 	list = slices.SortedFunc(slices.Values(list), func(a, b ledger.Settlement) int { return cmp.Compare(a.Channel, b.Channel) })
-	return s.writeLocked(ctx, func(t tx) error {
+	return s.in.WriteLocked(ctx, func(t tx) error {
 		for some := range slices.Chunk(list, payOutRows) {
 			if err := t.payOut(some); err != nil {
 				return err

@@ -80,7 +80,7 @@ const correctionFact = "corrected "
 
 // Corrections implements ledger.Inspection.
 func (s *Ledger) Corrections(ctx context.Context) ([]string, error) {
-	return engine.ResultOf(ctx, s.readList, func(t tx) ([]string, error) {
+	return engine.ResultOf(ctx, s.in.ReadList, func(t tx) ([]string, error) {
 		var list []string
 		var name, value string
 		err := t.Each(`SELECT name, value FROM facts WHERE name > $1 AND name < $2 ORDER BY name LIMIT 1000`,

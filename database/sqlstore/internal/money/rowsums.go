@@ -18,7 +18,7 @@ func (s *Ledger) CheckRows(ctx context.Context, each func(known bool, damage str
 	const rows = 1000
 	for after, condition := "", `id >= $1`; ; condition = `id > $1` {
 		var page []row
-		err := s.read(ctx, func(t tx) (err error) {
+		err := s.in.Read(ctx, func(t tx) (err error) {
 			var r row
 			page, err = engine.Collect(t.Tx, `SELECT `+sessionColumns+`, row_sum FROM sessions WHERE `+condition+` ORDER BY id LIMIT ($2 + 0)`,
 				engine.Args{[]byte(after), int64(rows)}, append(sessionFields(&r.Session), &r.sum), &r)

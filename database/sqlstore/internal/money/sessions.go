@@ -32,7 +32,7 @@ func (s *Ledger) CreateSession(ctx context.Context, session ledger.Session, idem
 // unchanged session.
 func (s *Ledger) writeSession(ctx context.Context, fn func(tx) (ledger.Session, error)) (ledger.Session, error) {
 	var out ledger.Session
-	err := s.writeLocked(ctx, func(t tx) (err error) {
+	err := s.in.WriteLocked(ctx, func(t tx) (err error) {
 		out, err = fn(t)
 		return err
 	})
@@ -44,7 +44,7 @@ func (s *Ledger) writeSession(ctx context.Context, fn func(tx) (ledger.Session, 
 
 // Session implements ledger.Sessions.
 func (s *Ledger) Session(ctx context.Context, id string) (ledger.Session, error) {
-	return engine.ResultOf(ctx, s.read, func(t tx) (ledger.Session, error) { return t.session(id) })
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) (ledger.Session, error) { return t.session(id) })
 }
 
 // UseSession implements ledger.Sessions.

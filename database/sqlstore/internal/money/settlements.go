@@ -13,7 +13,7 @@ func (s *Ledger) Settlements(ctx context.Context, after ledger.Settlement, limit
 	if after.Channel != "" {
 		since = after.Expires.UnixMicro()
 	}
-	return engine.ResultOf(ctx, s.read, func(t tx) ([]ledger.Settlement, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) ([]ledger.Settlement, error) {
 		var one ledger.Settlement
 		return engine.Collect(t.Tx, `SELECT channel, sequence, amount, proof, expires FROM settlements
 			WHERE (expires, channel) > ($1, $2) ORDER BY expires, channel LIMIT ($3 + 0)`,

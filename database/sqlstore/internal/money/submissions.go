@@ -39,7 +39,7 @@ func (s *Ledger) DueSettlements(ctx context.Context, ahead time.Duration, after 
 	if after.Channel != "" {
 		since = after.Expires.UnixMicro()
 	}
-	return engine.ResultOf(ctx, s.read, func(t tx) ([]ledger.Settlement, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) ([]ledger.Settlement, error) {
 		var one ledger.Settlement
 		return engine.Collect(t.Tx, `SELECT channel, sequence, amount, proof, expires FROM settlements
 			WHERE due <= $1 AND (expires, channel) > ($2, $3)
@@ -52,7 +52,7 @@ func (s *Ledger) DueSettlements(ctx context.Context, ahead time.Duration, after 
 
 // BeginSubmission implements ledger.Submissions.
 func (s *Ledger) BeginSubmission(ctx context.Context, sub ledger.Submission) error {
-	return s.writeLocked(ctx, func(t tx) error {
+	return s.in.WriteLocked(ctx, func(t tx) error {
 		if err := t.halted(); err != nil {
 			return err
 		}
@@ -113,21 +113,21 @@ func (t tx) submissions(state ledger.SubmissionState, after string, limit int) (
 
 // SubmissionsInFlight implements ledger.Submissions.
 func (s *Ledger) SubmissionsInFlight(ctx context.Context, after string, limit int) ([]ledger.Submission, error) {
-	return engine.ResultOf(ctx, s.read, func(t tx) ([]ledger.Submission, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) ([]ledger.Submission, error) {
 		return t.submissions(ledger.InFlight, after, limit)
 	})
 }
 
 // FailedSubmissions implements ledger.Submissions.
 func (s *Ledger) FailedSubmissions(ctx context.Context, limit int) ([]ledger.Submission, error) {
-	return engine.ResultOf(ctx, s.read, func(t tx) ([]ledger.Submission, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) ([]ledger.Submission, error) {
 		return t.submissions(ledger.Failed, "", limit)
 	})
 }
 
 // Submission implements ledger.Submissions.
 func (s *Ledger) Submission(ctx context.Context, channel string) (ledger.Submission, error) {
-	return engine.ResultOf(ctx, s.read, func(t tx) (ledger.Submission, error) { return t.submission(channel) })
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) (ledger.Submission, error) { return t.submission(channel) })
 }
 
 // errOtherOutcome is the error for a submission's second, different outcome.
@@ -135,7 +135,7 @@ var errOtherOutcome = errors.New("sqlstore: the submission has ended differently
 
 // EndSubmission implements ledger.Submissions.
 func (s *Ledger) EndSubmission(ctx context.Context, channel string, sequence int64, o ledger.Outcome) error {
-	return s.writeLocked(ctx, func(t tx) error {
+	return s.in.WriteLocked(ctx, func(t tx) error {
 		c, err := t.channel(channel)
 		if err != nil {
 			return err
@@ -209,7 +209,7 @@ func (t tx) halted() error {
 
 // Halted implements ledger.Submissions.
 func (s *Ledger) Halted(ctx context.Context) (string, error) {
-	err := s.read(ctx, tx.halted)
+	err := s.in.Read(ctx, tx.halted)
 	if stopped, ok := errors.AsType[*ledger.StoppedError](err); ok {
 		return stopped.Reason, nil
 	}
@@ -218,7 +218,7 @@ func (s *Ledger) Halted(ctx context.Context) (string, error) {
 
 // Resume implements ledger.Submissions.
 func (s *Ledger) Resume(ctx context.Context, reason string) error {
-	return s.write(ctx, func(t tx) error {
+	return s.in.Write(ctx, func(t tx) error {
 		t.Free = true
 		n, err := t.Exec(`DELETE FROM facts WHERE name = $1 AND value = $2`, []byte(haltFact), []byte(reason))
 		if err == nil && n == 0 {
@@ -230,7 +230,7 @@ func (s *Ledger) Resume(ctx context.Context, reason string) error {
 
 // StopSelling implements ledger.Submissions.
 func (s *Ledger) StopSelling(ctx context.Context, channel string, sequence int64, reason string) error {
-	return s.writeLocked(ctx, func(t tx) error {
+	return s.in.WriteLocked(ctx, func(t tx) error {
 		// The channel first: its lock excludes that the submission ends meanwhile.
 		c, err := t.channel(channel)
 		if err != nil {
@@ -255,7 +255,7 @@ func ignoreNotFound(err error) error {
 
 // Postpone implements ledger.Submissions.
 func (s *Ledger) Postpone(ctx context.Context, channel string, sequence int64, due time.Time) error {
-	return s.writeLocked(ctx, func(t tx) error {
+	return s.in.WriteLocked(ctx, func(t tx) error {
 		_, err := t.Exec(`UPDATE settlements SET due = $3 WHERE channel = $1 AND sequence = $2 AND due IS NOT NULL`, []byte(channel), sequence, engine.Micros(due))
 		return err
 	})
@@ -265,7 +265,7 @@ func (s *Ledger) Postpone(ctx context.Context, channel string, sequence int64, d
 // amounts of those before it.
 func (s *Ledger) Unsettled(ctx context.Context) (ledger.Unsettled, error) {
 	var u ledger.Unsettled
-	err := s.read(ctx, func(t tx) error {
+	err := s.in.Read(ctx, func(t tx) error {
 		var err error
 		if u.Overdue, err = t.overdue(); err != nil {
 			return err

@@ -188,7 +188,7 @@ func occupy(t *testing.T, s *Ledger) (release func()) {
 	for range s.db.Stats().Postgres.MaxWriters {
 		at.Add(1)
 		ended.Go(func() {
-			testenv.Check(t, s.writeLocked(context.Background(), func(tx) error {
+			testenv.Check(t, s.in.WriteLocked(context.Background(), func(tx) error {
 				at.Done()
 				<-open
 				return nil
@@ -206,7 +206,7 @@ func TestUseWaitsForALock(t *testing.T) {
 	s := New(enginetest.OpenPostgres(t, dsn, engine.Options{}))
 	other := New(enginetest.OpenPostgres(t, dsn+"&idle_in_transaction_session_timeout=0", engine.Options{}))
 	mustCreateSession(t, s, "session", 3)
-	testenv.OK(t, other.writeLocked(t.Context(), func(t tx) error {
+	testenv.OK(t, other.in.WriteLocked(t.Context(), func(t tx) error {
 		if _, err := t.liveSession("session"); err != nil {
 			return err
 		}

@@ -104,7 +104,7 @@ func TestUsesThatCannotBeShared(t *testing.T) {
 	})
 	use(&locked, "locked", once("locked"))
 	waiting(s, 7*each)
-	testenv.OK(t, setup.writeLocked(t.Context(), func(t tx) error {
+	testenv.OK(t, setup.in.WriteLocked(t.Context(), func(t tx) error {
 		if _, err := t.liveSession("locked"); err != nil {
 			return err
 		}
