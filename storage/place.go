@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"sluice/bytestore"
 	"sluice/bytestore/localfs"
@@ -24,18 +23,15 @@ const placeLock = ".lock"
 // mark: OpenPlace returns vfs.ErrLocked if another process writes to it. The caller must call
 // closePlace.
 func OpenPlace(ctx context.Context, place string, mark bytestore.Name, write bool) (_ bytestore.Store, closePlace func() error, err error) {
-	if strings.HasPrefix(place, "s3://") {
-		return openRemotePlace(ctx, place, write)
-	}
 	if !write {
-		if _, err := os.Stat(place); err != nil {
+		if _, err := os.Stat(place); err != nil && !isObjectStore(place) {
 			return nil, nil, err
 		}
-		r, err := localfs.OpenReader(place, localfs.Options{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return bytestore.ReadOnly{Reader: r}, r.Close, nil
+		objects, _, closePlace, err := openForReading(ctx, place)
+		return objects, closePlace, err
+	}
+	if isObjectStore(place) {
+		return openRemotePlace(ctx, place)
 	}
 	if err := requireMarked(place, mark); err != nil {
 		return nil, nil, err
@@ -72,17 +68,10 @@ func requireMarked(place string, mark bytestore.Name) error {
 	return fmt.Errorf("the folder %s has other files, such as %s: name an empty one", place, list[0].Name())
 }
 
-func openRemotePlace(ctx context.Context, dsn string, write bool) (_ bytestore.Store, closePlace func() error, err error) {
+func openRemotePlace(ctx context.Context, dsn string) (_ bytestore.Store, closePlace func() error, err error) {
 	config, err := s3.ParseDSN(dsn)
 	if err != nil {
 		return nil, nil, err
-	}
-	if !write {
-		r, err := s3.OpenReader(ctx, config, s3.Options{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return bytestore.ReadOnly{Reader: r}, r.Close, nil
 	}
 	staging, err := os.MkdirTemp("", "sluice-staging-")
 	if err != nil {

@@ -68,25 +68,34 @@ func (e *Endpoint) EachBlob(ctx context.Context, fn func(metastore.Blob)) error 
 	return eachBlob(ctx, e.SQL, fn)
 }
 
-func (s *Stores) openBytesForReading(ctx context.Context, l Location) error {
-	if !l.Remote() {
-		files, err := localfs.OpenReader(filepath.Join(l.Data, datadir.Bytes), localfs.Options{})
-		if err != nil {
-			return err
-		}
-		s.Bytes, s.Damage = bytestore.ReadOnly{Reader: files}, files.Damage()
-		s.close = append(s.close, files.Close)
-		return nil
+func (s *Stores) openBytesForReading(ctx context.Context, l Location) (err error) {
+	place := l.Bytes
+	if s.remote = l.Remote(); !s.remote {
+		place = filepath.Join(l.Data, datadir.Bytes)
 	}
-	config, err := s3.ParseDSN(l.Bytes)
+	var closeBytes func() error
+	if s.Bytes, s.Damage, closeBytes, err = openForReading(ctx, place); err == nil {
+		s.close = append(s.close, closeBytes)
+	}
+	return err
+}
+
+// openForReading opens a folder, or an object store's DSN, and returns the folder's damage.
+func openForReading(ctx context.Context, place string) (_ bytestore.Store, damage []string, closePlace func() error, err error) {
+	if !isObjectStore(place) {
+		files, err := localfs.OpenReader(place, localfs.Options{})
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return bytestore.ReadOnly{Reader: files}, files.Damage(), files.Close, nil
+	}
+	config, err := s3.ParseDSN(place)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
 	objects, err := s3.OpenReader(ctx, config, s3.Options{})
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-	s.Bytes, s.remote = bytestore.ReadOnly{Reader: objects}, true
-	s.close = append(s.close, objects.Close)
-	return nil
+	return bytestore.ReadOnly{Reader: objects}, nil, objects.Close, nil
 }
