@@ -16,8 +16,7 @@ import (
 // Options.Concurrency.
 const DefaultRequests = 32
 
-// Options are the options for a Batch, and for the functions that run one. The zero value is ready
-// to use.
+// Options are the options for a Batch. The zero value is ready to use.
 type Options struct {
 	// Put are the options for blobs that are stored. Without a ContentType, a blob gets the one
 	// that client.ContentType guesses. Copy keeps the source's properties where Put has none. Size,
@@ -43,7 +42,7 @@ type Options struct {
 	ContentOnly bool
 
 	// TrackRenames makes Sync rename or copy blobs and files within the target, if it has their
-	// content under another name, instead of transferring them: see the function Sync.
+	// content under another name, instead of transferring them: see Batch.Sync.
 	TrackRenames bool
 
 	// Concurrency is the number of files that are transferred at a time, each with the parts or

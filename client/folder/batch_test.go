@@ -73,9 +73,9 @@ func TestRequestsAtATime(t *testing.T) {
 			})
 			want := folder.Summary{Copied: c.files, Bytes: int64(c.files * c.size)}
 			if c.receive {
-				wantRun(folder.Download(ctx, s.team(""), folder.Dir(t.TempDir()), c.o))(t, "Download", want, nil)
+				wantRun(download(ctx, s.team(""), folder.Dir(t.TempDir()), c.o))(t, "Download", want, nil)
 			} else {
-				wantRun(folder.Upload(ctx, folder.Dir(dir), s.team(""), c.o))(t, "Upload", want, nil)
+				wantRun(upload(ctx, folder.Dir(dir), s.team(""), c.o))(t, "Upload", want, nil)
 			}
 			testenv.Equal(t, most, c.want, "the requests at a time")
 		})

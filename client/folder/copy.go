@@ -17,8 +17,11 @@ import (
 	"sluice/wire"
 )
 
-// Copy adds the blobs below a prefix: see the function Copy. It lists both sides, and reports blobs
-// that are the same already.
+// Copy adds the blobs below a prefix, which are copied with their properties to another prefix,
+// even of another service. If both have the same Client, the service copies, as far as it permits
+// that. Otherwise the bytes pass through this process and are compared with the source's ETag
+// before a blob is visible. Copy lists both sides, and reports blobs that are the same already. It
+// returns ErrEmpty if there are none.
 func (b *Batch) Copy(ctx context.Context, from, to Prefix) error {
 	source, err := list(ctx, from, b.o.Filter)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestServiceCopiesWithinItself(t *testing.T) {
 		s.setHook(test.hook)
 		want := folder.Summary{Copied: 2, Bytes: 50_004}
 		to := folder.Prefix{Client: s.Client, Account: "other", Name: strings.ReplaceAll(test.name, " ", "-")}
-		got, err := folder.Copy(t.Context(), from, to, folder.Options{Concurrency: 1})
+		got, err := copyBlobs(t.Context(), from, to, folder.Options{Concurrency: 1})
 		testenv.Is(t, err, test.want, "%s", test.name)
 		if test.want == nil && got != want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, want)

@@ -11,9 +11,10 @@ import (
 	"sluice/client/folder/tree"
 )
 
-// Download adds the blobs below a prefix: see the function Download. under is "", or the path in
-// the folder, with a slash at its end, below which they are written. Download lists the blobs, and
-// reports those that are skipped.
+// Download adds the blobs below a prefix, which become files in a folder. It is created if it does
+// not exist. under is "", or the path in the folder, with a slash at its end, below which they are
+// written. Download lists the blobs, and reports those that are skipped. It returns ErrEmpty if
+// there are none.
 func (b *Batch) Download(ctx context.Context, from Prefix, to Dir, under string) error {
 	t, err := b.open(string(to), true)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // A folder is stored. A second run stores only files that have changed.
-func ExampleUpload() {
+func ExampleBatch_Upload() {
 	s := startService()
 	defer s.stop()
 	dir, remove := writeFiles(map[string]string{"index.html": "<h1>hello</h1>", "css/main.css": "h1 {}"})
@@ -20,12 +20,12 @@ func ExampleUpload() {
 	ctx := context.Background()
 	site := folder.Prefix{Client: s.Client, Account: "team", Name: "site/"}
 
-	done, err := folder.Upload(ctx, folder.Dir(dir), site, folder.Options{})
+	done, err := upload(ctx, folder.Dir(dir), site, folder.Options{})
 	check(err)
 	fmt.Println(done.Copied, "copied,", done.Bytes, "bytes")
 
 	check(os.WriteFile(filepath.Join(dir, "index.html"), []byte("<h1>hello, world</h1>"), 0o600))
-	done, err = folder.Upload(ctx, folder.Dir(dir), site, folder.Options{})
+	done, err = upload(ctx, folder.Dir(dir), site, folder.Options{})
 	check(err)
 	fmt.Println(done.Copied, "copied,", done.Unchanged, "unchanged")
 	// Output:
@@ -34,7 +34,7 @@ func ExampleUpload() {
 }
 
 // The blobs below a prefix become files. Names that cannot be files are skipped.
-func ExampleDownload() {
+func ExampleBatch_Download() {
 	s := startService()
 	defer s.stop()
 	s.store(map[string]string{"site/a": "text", "site/sub/b": "more text", "site/../c": "hostile"})
@@ -42,7 +42,7 @@ func ExampleDownload() {
 	defer remove()
 
 	site := folder.Prefix{Client: s.Client, Account: "team", Name: "site/"}
-	done, err := folder.Download(context.Background(), site, folder.Dir(dir), folder.Options{
+	done, err := download(context.Background(), site, folder.Dir(dir), folder.Options{
 		Report: func(e folder.Event) {
 			if e.Kind == folder.Skipped {
 				fmt.Println(e.Source, "was skipped:", e.Err)
@@ -57,7 +57,7 @@ func ExampleDownload() {
 }
 
 // Blobs are copied from one service to another.
-func ExampleCopy() {
+func ExampleBatch_Copy() {
 	from, to := startService(), startService()
 	defer from.stop()
 	defer to.stop()
@@ -65,7 +65,7 @@ func ExampleCopy() {
 	cache, remove := writeFiles(nil)
 	defer remove()
 
-	done, err := folder.Copy(context.Background(),
+	done, err := copyBlobs(context.Background(),
 		folder.Prefix{Client: from.Client, Account: "team", Name: "photos/"},
 		folder.Prefix{Client: to.Client, Account: "archive", Name: "2030/"},
 		folder.Options{StateDir: cache})
@@ -75,7 +75,7 @@ func ExampleCopy() {
 }
 
 // A prefix becomes like a folder: blobs that the folder does not have are deleted.
-func ExampleSync() {
+func ExampleBatch_Sync() {
 	s := startService()
 	defer s.stop()
 	s.store(map[string]string{"site/old.html": "old"})
@@ -83,7 +83,7 @@ func ExampleSync() {
 	defer remove()
 
 	site := folder.Prefix{Client: s.Client, Account: "team", Name: "site/"}
-	done, err := folder.Sync(context.Background(), folder.Dir(dir), site, folder.SyncOptions{Delete: true})
+	done, err := mirror(context.Background(), folder.Dir(dir), site, syncOptions{Delete: true})
 	check(err)
 	fmt.Println(done.Copied, "copied,", done.Deleted, "deleted:", s.names("team"))
 	// Output: 1 copied, 1 deleted: [site/index.html]
@@ -97,7 +97,7 @@ func ExampleError() {
 	defer remove()
 
 	to := folder.Prefix{Client: s.Client, Account: "team"}
-	done, err := folder.Upload(context.Background(), folder.Dir(dir), to, folder.Options{})
+	done, err := upload(context.Background(), folder.Dir(dir), to, folder.Options{})
 	fmt.Println(done.Copied, "copied,", done.Failed, "failed")
 	if failure, ok := errors.AsType[*folder.Error](err); ok {
 		fmt.Printf("%q: %v\n", failure.Target.Name, errors.Is(failure, client.ErrInvalid))

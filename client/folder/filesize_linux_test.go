@@ -15,8 +15,8 @@ func TestFilesWithoutTheirSizeAgain(t *testing.T) {
 	s := newService(t)
 	const dir = "/proc/sys/fs/inotify"
 	content := testenv.Must(os.ReadFile(filepath.Join(dir, "max_user_watches")))(t)
-	first := testenv.Must(folder.Upload(t.Context(), dir, s.team(""), folder.Options{}))(t)
+	first := testenv.Must(upload(t.Context(), dir, s.team(""), folder.Options{}))(t)
 	testenv.Equal(t, first.Copied, len(filesOf(dir)), "the first run")
 	testenv.Equal(t, testenv.Must(s.Head(t.Context(), "team", "max_user_watches"))(t).Size, int64(len(content)), "the size")
-	wantRun(folder.Upload(t.Context(), dir, s.team(""), folder.Options{}))(t, "the second run", folder.Summary{Unchanged: first.Copied}, nil)
+	wantRun(upload(t.Context(), dir, s.team(""), folder.Options{}))(t, "the second run", folder.Summary{Unchanged: first.Copied}, nil)
 }

@@ -69,7 +69,7 @@ func TestFilter(t *testing.T) {
 func TestFilteredTransfers(t *testing.T) {
 	s := newService(t)
 	filter := testenv.Must(folder.NewFilter([]folder.Rule{{Pattern: "*.tmp", Exclude: true}, {Pattern: "cache/", Exclude: true}}))(t)
-	o := folder.SyncOptions{Options: folder.Options{Filter: filter}, Delete: true}
+	o := syncOptions{Options: folder.Options{Filter: filter}, Delete: true}
 	files := map[string]string{"a": "1", "b.tmp": "2", "cache/c": "3", "dir/d": "4"}
 	names := func(prefix string) (all []string) {
 		for e, err := range s.List(t.Context(), "team", client.ListOptions{Prefix: prefix}) {
@@ -81,12 +81,12 @@ func TestFilteredTransfers(t *testing.T) {
 	for _, name := range []string{"old.tmp", "cache/old", "gone"} {
 		testenv.OK(t, testenv.Error(s.Put(t.Context(), "team", "up/"+name, strings.NewReader("x"), client.PutOptions{})))
 	}
-	wantRun(folder.Sync(t.Context(), folder.Dir(newFiles(t, files)), s.team("up/"), o))(t, "up", folder.Summary{Copied: 2, Bytes: 2, Deleted: 1}, nil)
+	wantRun(mirror(t.Context(), folder.Dir(newFiles(t, files)), s.team("up/"), o))(t, "up", folder.Summary{Copied: 2, Bytes: 2, Deleted: 1}, nil)
 	testenv.Equal(t, strings.Join(names("up/"), " "), "a cache/old dir/d old.tmp", "the blobs after sync")
-	wantRun(folder.Copy(t.Context(), s.team("up/"), s.team("copy/"), o.Options))(t, "copy", folder.Summary{Copied: 2, Bytes: 2}, nil)
+	wantRun(copyBlobs(t.Context(), s.team("up/"), s.team("copy/"), o.Options))(t, "copy", folder.Summary{Copied: 2, Bytes: 2}, nil)
 	testenv.Equal(t, strings.Join(names("copy/"), " "), "a dir/d", "the blobs after copy")
-	wantRun(folder.Sync(t.Context(), s.team("up/"), s.team("across/"), o))(t, "across", folder.Summary{Copied: 2, Bytes: 2}, nil)
-	wantRun(folder.Upload(t.Context(), folder.Dir(newFiles(t, files)), s.team("put/"), o.Options))(t, "upload", folder.Summary{Copied: 2, Bytes: 2}, nil)
-	wantRun(folder.Download(t.Context(), s.team("up/"), folder.Dir(t.TempDir()), o.Options))(t, "download", folder.Summary{Copied: 2, Bytes: 2}, nil)
-	wantRun(folder.Sync(t.Context(), s.team("up/"), folder.Dir(newFiles(t, map[string]string{"x.tmp": "", "cache/y": "", "z": ""})), o))(t, "down", folder.Summary{Copied: 2, Bytes: 2, Deleted: 1}, nil)
+	wantRun(mirror(t.Context(), s.team("up/"), s.team("across/"), o))(t, "across", folder.Summary{Copied: 2, Bytes: 2}, nil)
+	wantRun(upload(t.Context(), folder.Dir(newFiles(t, files)), s.team("put/"), o.Options))(t, "upload", folder.Summary{Copied: 2, Bytes: 2}, nil)
+	wantRun(download(t.Context(), s.team("up/"), folder.Dir(t.TempDir()), o.Options))(t, "download", folder.Summary{Copied: 2, Bytes: 2}, nil)
+	wantRun(mirror(t.Context(), s.team("up/"), folder.Dir(newFiles(t, map[string]string{"x.tmp": "", "cache/y": "", "z": ""})), o))(t, "down", folder.Summary{Copied: 2, Bytes: 2, Deleted: 1}, nil)
 }

@@ -46,7 +46,7 @@ func TestUploadAgain(t *testing.T) {
 			check(step.change())
 		}
 		s.setHook(nil)
-		wantRun(folder.Upload(t.Context(), folder.Dir(dir), to, step.options))(t, step.name, step.want, nil)
+		wantRun(upload(t.Context(), folder.Dir(dir), to, step.options))(t, step.name, step.want, nil)
 		testenv.Equal(t, s.requests("PUT"), step.puts, "%s: the writes", step.name)
 	}
 	wantNames(t, s.names("team"), "dir/a.txt", "dir/sub/b")
@@ -61,8 +61,8 @@ func TestNamesThatNoBlobHas(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		o := folder.Options{DryRun: dry}
 		s.setHook(nil)
-		wantRun(folder.Upload(t.Context(), folder.Dir(dir), s.team("to"), o))(t, "an upload", folder.Summary{Copied: 1, Bytes: 1, Failed: 2}, client.ErrInvalid)
-		wantRun(folder.Copy(t.Context(), s.team("from"), s.team(strings.Repeat("x", 1023)), o))(t, "a copy", folder.Summary{Failed: 1}, client.ErrInvalid)
+		wantRun(upload(t.Context(), folder.Dir(dir), s.team("to"), o))(t, "an upload", folder.Summary{Copied: 1, Bytes: 1, Failed: 2}, client.ErrInvalid)
+		wantRun(copyBlobs(t.Context(), s.team("from"), s.team(strings.Repeat("x", 1023)), o))(t, "a copy", folder.Summary{Failed: 1}, client.ErrInvalid)
 		if dry {
 			testenv.Equal(t, s.requests("PUT")+s.requests("POST"), 0, "writes")
 		}
@@ -81,7 +81,7 @@ func TestUploadWithAKeyThatOnlyWrites(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	dir := folder.Dir(newFiles(t, map[string]string{"a": "a"}))
-	wantRun(folder.Upload(t.Context(), dir, s.team(""), folder.Options{}))(t, "Upload", folder.Summary{Copied: 1, Bytes: 1}, nil)
+	wantRun(upload(t.Context(), dir, s.team(""), folder.Options{}))(t, "Upload", folder.Summary{Copied: 1, Bytes: 1}, nil)
 }
 
 // TestEvents checks the events of transfers: their order and numbers, and that calls do not
@@ -123,7 +123,7 @@ func TestEvents(t *testing.T) {
 		last[e.Source] = e
 	}
 	to := s.team("")
-	got, err := folder.Upload(t.Context(), folder.Dir(dir), to, folder.Options{Report: report, Put: client.PutOptions{PartSize: 1000}})
+	got, err := upload(t.Context(), folder.Dir(dir), to, folder.Options{Report: report, Put: client.PutOptions{PartSize: 1000}})
 	if err != nil || got.Copied != 21 || got.Bytes != 5080 || copying != 1 || len(last) != 21 || calls < 3*21 {
 		t.Errorf("%+v, %v, %d events of %d files", got, err, calls, len(last))
 	}
@@ -139,7 +139,7 @@ func TestFailuresAreTyped(t *testing.T) {
 		files[fmt.Sprintf("bad\x01%03d", i)] = "text"
 	}
 	dir := newFiles(t, files)
-	got, err := folder.Upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{})
+	got, err := upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{})
 	testenv.Equal(t, got, folder.Summary{Copied: 1, Bytes: 4, Failed: 120}, "the run")
 	joined, ok := errors.AsType[interface {
 		error
@@ -176,7 +176,7 @@ func TestNothingBeginsAfterAnErrorThatConcernsAll(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	want := folder.Summary{Copied: 1, Bytes: 4, Failed: 1, Left: 18}
-	wantRun(folder.Upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{Concurrency: 1}))(t, "Upload", want, client.ErrStorageFull)
+	wantRun(upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{Concurrency: 1}))(t, "Upload", want, client.ErrStorageFull)
 	testenv.Equal(t, writes, 2, "the writes")
 }
 
@@ -192,7 +192,7 @@ func TestCancelledRunContinues(t *testing.T) {
 		}
 	}
 	upload := func(ctx context.Context, o folder.Options) (folder.Summary, error) {
-		return folder.Upload(ctx, folder.Dir(dir), s.team(""), o)
+		return upload(ctx, folder.Dir(dir), s.team(""), o)
 	}
 	o := folder.Options{Concurrency: 1, Report: report}
 	wantRun(upload(ctx, o))(t, "the cancelled run", folder.Summary{Copied: 2, Left: 2, Bytes: 2}, context.Canceled)
@@ -212,7 +212,7 @@ func TestFilesThatChangeFail(t *testing.T) {
 		next.ServeHTTP(w, r)
 	})
 	upload := func() (folder.Summary, error) {
-		return folder.Upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{})
+		return upload(t.Context(), folder.Dir(dir), s.team(""), folder.Options{})
 	}
 	wantRun(upload())(t, "the first run", folder.Summary{Copied: 1, Failed: 1, Bytes: 4}, client.ErrChanged)
 	s.setHook(nil)
@@ -232,7 +232,7 @@ func TestDownloadStaysInItsFolder(t *testing.T) {
 	dir, outside := newFiles(t, nil), newFiles(t, map[string]string{"file": "mine"})
 	check(errors.Join(os.Symlink(outside, filepath.Join(dir, "out")), os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "link"))))
 	reasons := map[string]error{}
-	got, err := folder.Download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{Report: func(e folder.Event) {
+	got, err := download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{Report: func(e folder.Event) {
 		if e.Kind == folder.Skipped {
 			reasons[e.Source.Name] = e.Err
 		}
@@ -264,14 +264,14 @@ func TestDownloadAgain(t *testing.T) {
 	dir := filepath.Join(newFiles(t, nil), "new", "folder")
 	from := s.team("dir/")
 	download := func(from folder.Prefix) (folder.Summary, error) {
-		return folder.Download(t.Context(), from, folder.Dir(dir), folder.Options{})
+		return download(t.Context(), from, folder.Dir(dir), folder.Options{})
 	}
 	wantRun(download(from))(t, "the first run", folder.Summary{Copied: 2, Bytes: 2}, nil)
 	wantRun(download(from))(t, "the second run", folder.Summary{Unchanged: 2}, nil)
 	check(os.WriteFile(filepath.Join(dir, "a"), []byte("A"), 0o600))
 	wantRun(download(from))(t, "the run after a change", folder.Summary{Copied: 1, Unchanged: 1, Bytes: 1}, nil)
 	wantRun(download(s.team("none")))(t, "an empty prefix", folder.Summary{}, folder.ErrEmpty)
-	wantRun(folder.Upload(t.Context(), folder.Dir(t.TempDir()), s.team(""), folder.Options{}))(t, "an empty folder", folder.Summary{}, folder.ErrEmpty)
+	wantRun(upload(t.Context(), folder.Dir(t.TempDir()), s.team(""), folder.Options{}))(t, "an empty folder", folder.Summary{}, folder.ErrEmpty)
 }
 
 // TestCopyKeepsProperties copies to another account: properties that the options do not set are the
@@ -285,8 +285,8 @@ func TestCopyKeepsProperties(t *testing.T) {
 	check(err)
 	from, to := s.team("dir/"), folder.Prefix{Client: s.Client, Account: "other"}
 	o := folder.Options{Put: client.PutOptions{ContentLanguage: "en"}}
-	wantRun(folder.Copy(t.Context(), from, to, o))(t, "the first run", folder.Summary{Copied: 1, Bytes: 1}, nil)
-	wantRun(folder.Copy(t.Context(), from, to, o))(t, "the second run", folder.Summary{Unchanged: 1}, nil)
+	wantRun(copyBlobs(t.Context(), from, to, o))(t, "the first run", folder.Summary{Copied: 1, Bytes: 1}, nil)
+	wantRun(copyBlobs(t.Context(), from, to, o))(t, "the second run", folder.Summary{Unchanged: 1}, nil)
 	for e, err := range s.List(t.Context(), "other", client.ListOptions{Metadata: true}) {
 		check(err)
 		if e.ContentType != "text/x-own" || e.CacheControl != "max-age=9" || e.ContentLanguage != "en" || !e.Expires.Equal(expires) || !maps.Equal(e.Metadata, map[string]string{"color": "blue"}) {
@@ -315,12 +315,12 @@ func TestCopyResumes(t *testing.T) {
 			}
 		}
 	})
-	got, err := folder.Copy(ctx, from, to, o)
+	got, err := copyBlobs(ctx, from, to, o)
 	if !errors.Is(err, context.Canceled) || got.Left != 1 || len(filesOf(state)) != 1 {
 		t.Fatalf("%+v, %v, the state is %q", got, err, filesOf(state))
 	}
 	s.setHook(nil)
-	got, err = folder.Copy(t.Context(), from, to, o)
+	got, err = copyBlobs(t.Context(), from, to, o)
 	if sent := s.requests("PUT"); err != nil || got.Copied != 1 || sent > parts-4 {
 		t.Errorf("the next run: %+v, %v with %d parts", got, err, sent)
 	}
@@ -359,20 +359,20 @@ func TestSyncDeletes(t *testing.T) {
 		for _, test := range []struct {
 			name    string
 			source  map[string]string
-			options folder.SyncOptions
+			options syncOptions
 			want    folder.Summary
 			number  int // in a NotDeletedError
 			left    []string
 		}{
-			{"nothing", source, folder.SyncOptions{}, folder.Summary{Copied: 1, Unchanged: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
-			{"in a dry run", source, folder.SyncOptions{Delete: true, Options: folder.Options{DryRun: true}}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
-			{"an extra name", source, folder.SyncOptions{Delete: true}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b"}},
-			{"nothing for an empty source", nil, folder.SyncOptions{Delete: true}, folder.Summary{}, 3, []string{"a", "sub/b", "sub/extra"}},
-			{"everything by force", nil, folder.SyncOptions{Delete: true, Force: true}, folder.Summary{Deleted: 3}, 0, nil},
+			{"nothing", source, syncOptions{}, folder.Summary{Copied: 1, Unchanged: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
+			{"in a dry run", source, syncOptions{Delete: true, Options: folder.Options{DryRun: true}}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b", "sub/extra"}},
+			{"an extra name", source, syncOptions{Delete: true}, folder.Summary{Copied: 1, Unchanged: 1, Deleted: 1, Bytes: 3}, 0, []string{"a", "sub/b"}},
+			{"nothing for an empty source", nil, syncOptions{Delete: true}, folder.Summary{}, 3, []string{"a", "sub/b", "sub/extra"}},
+			{"everything by force", nil, syncOptions{Delete: true, Force: true}, folder.Summary{Deleted: 3}, 0, nil},
 		} {
 			t.Run(name+" deletes "+test.name, func(t *testing.T) {
 				from, to := makeEnds(test.source, target)
-				got, err := folder.Sync(t.Context(), from.end, to.end, test.options)
+				got, err := mirror(t.Context(), from.end, to.end, test.options)
 				kept, refused := errors.AsType[*folder.NotDeletedError](err)
 				if got != test.want || refused != (test.number > 0) || refused && (kept.Number != test.number || !errors.Is(err, folder.ErrEmpty)) || !refused && err != nil {
 					t.Errorf("%+v, %v, want %+v", got, err, test.want)
@@ -394,23 +394,23 @@ func TestSyncDeletesNothingInDoubt(t *testing.T) {
 	dir := newFiles(t, map[string]string{"bad\x01": "b"})
 	check(os.Symlink("none", filepath.Join(dir, "link")))
 	to := s.team("")
-	got, err := folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true})
+	got, err := mirror(t.Context(), folder.Dir(dir), to, syncOptions{Delete: true})
 	kept, refused := errors.AsType[*folder.NotDeletedError](err)
 	if !refused || kept.Number != 1 || !errors.Is(err, folder.ErrIncomplete) || !errors.Is(err, client.ErrInvalid) || got.Failed != 1 || got.Skipped != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	testenv.Is(t, testenv.Error(folder.Sync(t.Context(), folder.Dir(dir), to, folder.SyncOptions{Delete: true, Force: true})), client.ErrInvalid, "Sync")
+	testenv.Is(t, testenv.Error(mirror(t.Context(), folder.Dir(dir), to, syncOptions{Delete: true, Force: true})), client.ErrInvalid, "Sync")
 	wantNames(t, s.names("team"), "link/below") // it may be below the link's target
 }
 
 // TestSyncNeedsAService checks the errors of Sync and Copy for ends that they cannot use.
 func TestSyncNeedsAService(t *testing.T) {
 	dir := folder.Dir(newFiles(t, nil))
-	testenv.Is(t, testenv.Error(folder.Sync(t.Context(), dir, dir, folder.SyncOptions{})), client.ErrInvalid, "Sync")
+	testenv.Is(t, testenv.Error(mirror(t.Context(), dir, dir, syncOptions{})), client.ErrInvalid, "Sync")
 	s := newService(t)
-	testenv.Is(t, testenv.Error(folder.Upload(t.Context(), dir+"/none", s.team(""), folder.Options{})), fs.ErrNotExist, "Upload")
+	testenv.Is(t, testenv.Error(upload(t.Context(), dir+"/none", s.team(""), folder.Options{})), fs.ErrNotExist, "Upload")
 	s.setHook(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(http.StatusUnauthorized) })
-	_, err := folder.Download(t.Context(), s.team("dir"), dir, folder.Options{})
+	_, err := download(t.Context(), s.team("dir"), dir, folder.Options{})
 	if failure, ok := errors.AsType[*folder.Error](err); !ok || failure.Source.Name != "dir/" || !errors.Is(err, client.ErrUnauthorized) {
 		t.Errorf("%v", err)
 	}
@@ -470,11 +470,11 @@ func TestUnreadableFolders(t *testing.T) {
 	defer func() { check(os.Chmod(filepath.Join(dir, "locked"), 0o700)) }()
 	to := s.team("")
 	testenv.WithoutPrivileges(func() {
-		got, err := folder.Upload(context.Background(), folder.Dir(dir), to, folder.Options{})
+		got, err := upload(context.Background(), folder.Dir(dir), to, folder.Options{})
 		if _, incomplete := errors.AsType[*folder.ListError](err); !incomplete || !errors.Is(err, fs.ErrPermission) || got != (folder.Summary{}) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		got, err = folder.Sync(context.Background(), folder.Dir(dir), to, folder.SyncOptions{Delete: true})
+		got, err = mirror(context.Background(), folder.Dir(dir), to, syncOptions{Delete: true})
 		if _, incomplete := errors.AsType[*folder.ListError](err); !incomplete || !errors.Is(err, folder.ErrIncomplete) || got.Copied != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -500,7 +500,7 @@ func TestReceivedFilesAppearSoon(t *testing.T) {
 			close(appeared)
 		}
 	}
-	wantRun(folder.Download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{Report: report}))(t, "the run", folder.Summary{Copied: 2, Bytes: 8}, nil)
+	wantRun(download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{Report: report}))(t, "the run", folder.Summary{Copied: 2, Bytes: 8}, nil)
 }
 
 // TestManyFilesArePublished downloads more files than are published at a time, from several
@@ -514,13 +514,13 @@ func TestManyFilesArePublished(t *testing.T) {
 	}
 	s.store(blobs)
 	dir := t.TempDir()
-	wantRun(folder.Download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{}))(t, "the run", folder.Summary{Copied: 300, Bytes: 300 * 299 / 2}, nil)
+	wantRun(download(t.Context(), s.team(""), folder.Dir(dir), folder.Options{}))(t, "the run", folder.Summary{Copied: 300, Bytes: 300 * 299 / 2}, nil)
 	testenv.Equal(t, len(filesOf(dir)), 300, "files")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun := 0
 	dir = t.TempDir()
-	sum, err := folder.Download(ctx, s.team(""), folder.Dir(dir), folder.Options{Report: func(e folder.Event) {
+	sum, err := download(ctx, s.team(""), folder.Dir(dir), folder.Options{Report: func(e folder.Event) {
 		if e.Kind == folder.Started {
 			if begun++; begun == 100 {
 				cancel()

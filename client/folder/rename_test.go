@@ -23,8 +23,8 @@ import (
 )
 
 // tracking are the options of a sync that tracks renames.
-func tracking(remove bool, put client.PutOptions) folder.SyncOptions {
-	return folder.SyncOptions{Options: folder.Options{TrackRenames: true, Put: put, Concurrency: 1}, Delete: remove}
+func tracking(remove bool, put client.PutOptions) syncOptions {
+	return syncOptions{Options: folder.Options{TrackRenames: true, Put: put, Concurrency: 1}, Delete: remove}
 }
 
 // account returns all blobs of an account.
@@ -84,19 +84,19 @@ func TestSyncTracksRenames(t *testing.T) {
 		{"copied", false, folder.Summary{Copied: 6, Unchanged: 1, Bytes: 23}, both},
 	} {
 		to := s.account(test.account)
-		check(testenv.Error(folder.Upload(t.Context(), folder.Dir(newFiles(t, before)), to, folder.Options{})))
+		check(testenv.Error(upload(t.Context(), folder.Dir(newFiles(t, before)), to, folder.Options{})))
 		o := tracking(test.remove, client.PutOptions{})
 		o.DryRun = true
 		s.setHook(nil)
-		wantRun(folder.Sync(t.Context(), dir, to, o))(t, test.account+" in a dry run", test.want, nil)
+		wantRun(mirror(t.Context(), dir, to, o))(t, test.account+" in a dry run", test.want, nil)
 		testenv.Equal(t, s.requests("PUT")+s.requests("POST")+s.requests("DELETE"), 0, "writes of a dry run")
 		o.DryRun = false
-		wantRun(folder.Sync(t.Context(), dir, to, o))(t, test.account, test.want, nil)
+		wantRun(mirror(t.Context(), dir, to, o))(t, test.account, test.want, nil)
 		testenv.Equal(t, s.requests("PUT"), 3, "%s: files that are sent", test.account) // new/b, changed and void
 		if got := s.texts(test.account); !maps.Equal(got, test.left) {
 			t.Errorf("%s: stored are %q", test.account, got)
 		}
-		wantRun(folder.Sync(t.Context(), dir, to, o))(t, test.account+" again", folder.Summary{Unchanged: len(after)}, nil)
+		wantRun(mirror(t.Context(), dir, to, o))(t, test.account+" again", folder.Summary{Unchanged: len(after)}, nil)
 	}
 }
 
@@ -113,9 +113,9 @@ func TestRenamesAmongExistingNames(t *testing.T) {
 		"twins": {map[string]string{"b": "one", "c": "one"}, map[string]string{"a": "one", "b": "one"}, 0},
 	} {
 		to := s.account(name)
-		check(testenv.Error(folder.Upload(t.Context(), folder.Dir(newFiles(t, test.target)), to, folder.Options{})))
+		check(testenv.Error(upload(t.Context(), folder.Dir(newFiles(t, test.target)), to, folder.Options{})))
 		s.setHook(nil)
-		_, err := folder.Sync(t.Context(), folder.Dir(newFiles(t, test.source)), to, tracking(true, client.PutOptions{}))
+		_, err := mirror(t.Context(), folder.Dir(newFiles(t, test.source)), to, tracking(true, client.PutOptions{}))
 		testenv.OK(t, err)
 		testenv.Equal(t, s.requests("PUT"), test.sent, "%s: files that are sent", name)
 		if got := s.texts(name); !maps.Equal(got, test.source) {
@@ -152,7 +152,7 @@ func TestRenamesKeepProperties(t *testing.T) {
 		account := fmt.Sprintf("account%d", i)
 		check(testenv.Error(s.Put(t.Context(), account, "a.txt", strings.NewReader("text"), test.stored)))
 		s.setHook(nil)
-		got, err := folder.Sync(t.Context(), folder.Dir(newFiles(t, map[string]string{test.to: "text"})), s.account(account), tracking(test.remove, test.flags))
+		got, err := mirror(t.Context(), folder.Dir(newFiles(t, map[string]string{test.to: "text"})), s.account(account), tracking(test.remove, test.flags))
 		if err != nil || got.Moved != test.moved || got.Moved+got.Copied != 1 || s.requests("PUT") > 0 {
 			t.Errorf("%s: %+v, %v with %d files that were sent", test.name, got, err, s.requests("PUT"))
 		}
@@ -172,7 +172,7 @@ func TestRenamesAcrossServices(t *testing.T) {
 		check(testenv.Error(two.Put(t.Context(), "team", "old/"+name[4:], strings.NewReader("text "+name[4:]), client.PutOptions{ContentType: "a/b", Metadata: map[string]string{"color": "blue"}})))
 	}
 	one.setHook(nil)
-	got, err := folder.Sync(t.Context(), one.team(""), two.team(""), tracking(true, client.PutOptions{}))
+	got, err := mirror(t.Context(), one.team(""), two.team(""), tracking(true, client.PutOptions{}))
 	wantRun(got, err)(t, "the run", folder.Summary{Copied: 1, Moved: 1, Deleted: 1, Bytes: 6}, nil)
 	testenv.Equal(t, one.requests("GET /v1/blobs/team/"), 0, "blobs that were read")
 	for name, b := range two.properties("team") {
@@ -235,9 +235,9 @@ func TestRenamesFallBack(t *testing.T) {
 		check(testenv.Error(s.Put(t.Context(), account, "old", strings.NewReader("text"), client.PutOptions{})))
 		dir := folder.Dir(newFiles(t, map[string]string{"new": "text"}))
 		s.setHook(test.hook)
-		wantRun(folder.Sync(t.Context(), dir, s.account(account), tracking(true, client.PutOptions{})))(t, test.name, test.want, test.err)
+		wantRun(mirror(t.Context(), dir, s.account(account), tracking(true, client.PutOptions{})))(t, test.name, test.want, test.err)
 		s.setHook(nil)
-		wantRun(folder.Sync(t.Context(), dir, s.account(account), tracking(true, client.PutOptions{})))(t, "after "+test.name, test.next, nil)
+		wantRun(mirror(t.Context(), dir, s.account(account), tracking(true, client.PutOptions{})))(t, "after "+test.name, test.next, nil)
 		wantNames(t, s.names(account), "new")
 	}
 }
@@ -250,18 +250,18 @@ func TestRenamesTakeNothingAwayInDoubt(t *testing.T) {
 	s.store(map[string]string{"old": "text"})
 	dir := folder.Dir(newFiles(t, map[string]string{"new": "text", "bad\x01": "b"}))
 	o := tracking(true, client.PutOptions{})
-	wantRun(folder.Sync(t.Context(), dir, s.team(""), o))(t, "a run in doubt", folder.Summary{Copied: 1, Failed: 1, Bytes: 4}, folder.ErrIncomplete)
+	wantRun(mirror(t.Context(), dir, s.team(""), o))(t, "a run in doubt", folder.Summary{Copied: 1, Failed: 1, Bytes: 4}, folder.ErrIncomplete)
 	wantNames(t, s.names("team"), "new", "old")
 	check(s.Delete(t.Context(), "team", "new", client.DeleteOptions{}))
 	o.Force = true
-	wantRun(folder.Sync(t.Context(), dir, s.team(""), o))(t, "a forced run", folder.Summary{Moved: 1, Failed: 1}, client.ErrInvalid)
+	wantRun(mirror(t.Context(), dir, s.team(""), o))(t, "a forced run", folder.Summary{Moved: 1, Failed: 1}, client.ErrInvalid)
 	wantNames(t, s.names("team"), "new")
 
 	s.store(map[string]string{"link/b": "b"})
 	down := newFiles(t, map[string]string{"old": "text"})
 	check(os.Symlink("none", filepath.Join(down, "link")))
 	o.Force = false
-	wantRun(folder.Sync(t.Context(), s.team(""), folder.Dir(down), o))(t, "a folder in doubt", folder.Summary{Copied: 1, Failed: 1, Bytes: 4}, folder.ErrIncomplete)
+	wantRun(mirror(t.Context(), s.team(""), folder.Dir(down), o))(t, "a folder in doubt", folder.Summary{Copied: 1, Failed: 1, Bytes: 4}, folder.ErrIncomplete)
 	wantNames(t, filesOf(down), "link", "new", "old")
 }
 
@@ -280,7 +280,7 @@ func TestRenamesOfFiles(t *testing.T) {
 			check(os.Chtimes(filepath.Join(dir, "edited"), time.Time{}, time.Unix(1, 0)))
 		}
 	}
-	wantRun(folder.Sync(t.Context(), s.team(""), folder.Dir(dir), o))(t, "the run", folder.Summary{Copied: 3, Moved: 2, Deleted: 2, Bytes: 16}, nil)
+	wantRun(mirror(t.Context(), s.team(""), folder.Dir(dir), o))(t, "the run", folder.Summary{Copied: 3, Moved: 2, Deleted: 2, Bytes: 16}, nil)
 	if got := textsIn(dir); !maps.Equal(got, s.texts("team")) {
 		t.Errorf("the files are %q", got)
 	}
@@ -352,14 +352,14 @@ func TestRenamesLeadToTheSource(t *testing.T) {
 			}
 		})
 		o := tracking(remove, client.PutOptions{})
-		_, err := folder.Sync(ctx, left, right, o)
+		_, err := mirror(ctx, left, right, o)
 		if direction == "up" && fault == "none" {
 			if got, want := s.requests("PUT"), sentFiles(source, target); err != nil || got != want {
 				t.Fatalf("%d files were sent, want %d, %v", got, want, err)
 			}
 		}
 		s.setHook(nil)
-		if _, err := folder.Sync(t.Context(), left, right, o); err != nil {
+		if _, err := mirror(t.Context(), left, right, o); err != nil {
 			t.Fatal(err)
 		}
 		want := source

@@ -16,9 +16,23 @@ import (
 	"sluice/client/folder/tree"
 )
 
-// Sync adds the jobs that make a folder or prefix like another: see the function Sync. It lists
-// both sides, and reports skipped names. With remove, Run deletes names that the source does not
-// have. A batch has at most one Sync, and nothing beside it.
+// Sync adds the jobs that make a folder or prefix like another: names that differ in content are
+// copied. It lists both sides, and reports skipped names. One end must be a Prefix, otherwise it
+// returns client.ErrInvalid. If a folder cannot be read as a whole, Run copies the readable files,
+// deletes nothing, and returns a *ListError. A batch has at most one Sync, and nothing beside it.
+//
+// With remove, Run deletes names from the target that the source does not have, after everything
+// was copied. If the source is empty, or if some of it could not be listed or copied, nothing is
+// deleted unless force is set: see NotDeletedError.
+//
+// With Options.TrackRenames, a content that a prefix has under another name, with the same size and
+// ETag, is not transferred: the service copies the blob. With remove it moves, once, a blob that
+// would be deleted, after everything else was copied. A moved blob keeps its properties; if it is
+// to get new ones, by Options.Put or because its content type follows its name, it is copied with
+// them and then deleted. Copies get the properties that they would have otherwise. In a folder, a
+// file that would be removed is renamed. If the service or the key cannot do that, or if something
+// has changed meanwhile, the content is transferred. Local files are read for this only if
+// something in question has their size. Empty contents are transferred.
 func (b *Batch) Sync(ctx context.Context, from, to End, remove, force bool) error {
 	b.o.ContentOnly = true
 	b.mirrored = &mirrored{removes: remove, force: force}

@@ -13,9 +13,10 @@ import (
 	"sluice/client/folder/tree"
 )
 
-// Upload adds the files in a folder and in its subfolders: see the function Upload. It lists both
-// sides, and reports everything that is skipped. It returns ErrEmpty if the folder has neither
-// files nor anything to skip.
+// Upload adds the files in a folder and in its subfolders, which become blobs below a prefix. It
+// lists both sides, and reports everything that is skipped. It returns fs.ErrNotExist if the folder
+// does not exist, ErrEmpty if there is nothing in it, and a *ListError if not all of it can be
+// read. With a key that may only write, every file is stored, because the blobs cannot be listed.
 func (b *Batch) Upload(ctx context.Context, from Dir, to Prefix) error {
 	files, skipped, err := listDir(from, b.o.Filter)
 	if err != nil {
