@@ -265,14 +265,6 @@ func (s *Server) deleteBucket(x *call) error {
 	return x.writeEmpty(http.StatusNoContent)
 }
 
-func (s *Server) getLocation(x *call) error {
-	return x.writeXML(http.StatusOK, document.LocationConstraint{})
-}
-
-func (s *Server) getVersioning(x *call) error {
-	return x.writeXML(http.StatusOK, document.VersioningConfiguration{})
-}
-
 // getACL returns the only access list that there is: the account has everything.
 func (s *Server) getACL(x *call) error {
 	if x.level == objectLevel {

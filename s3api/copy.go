@@ -112,9 +112,7 @@ func (s *Server) copyObject(x *call) error {
 		return err
 	}
 	x.setExpiration(&b)
-	return x.writeXML(http.StatusOK, document.CopyObjectResult{
-		LastModified: document.Time{Time: b.Modified}, ETag: checksum.ETag(b.Size, b.CRC64), Checksums: checksumsOf(&b),
-	})
+	return x.writeXML(http.StatusOK, document.Copied("CopyObjectResult", b.Modified, checksum.ETag(b.Size, b.CRC64), checksumsOf(&b)))
 }
 
 // copy copies a blob, and reserves quota for a copy of source with this metadata.

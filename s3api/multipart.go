@@ -202,9 +202,7 @@ func (s *Server) copyPart(x *call) error {
 	if err = body.Confirm(err); err != nil {
 		return exchange.UploadError(err)
 	}
-	return x.writeXML(http.StatusOK, document.CopyPartResult{
-		LastModified: document.Time{Time: s.blobs.Now()}, ETag: checksum.ETag(part.Size, part.CRC64), Checksums: checksumsOfPart(&part),
-	})
+	return x.writeXML(http.StatusOK, document.Copied("CopyPartResult", s.blobs.Now(), checksum.ETag(part.Size, part.CRC64), checksumsOfPart(&part)))
 }
 
 // paced delays reads of bytes that are copied inside the service, as if they were sent.

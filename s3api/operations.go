@@ -25,8 +25,6 @@ var routes = append(questions(), []route{
 	{http.MethodPut, bucketLevel, "acl", operation{name: "PutBucketAcl", handle: (*Server).putACL, scope: access.ScopeWrite, bucket: true}},
 	{http.MethodPut, bucketLevel, "", operation{name: "CreateBucket", handle: (*Server).createBucket, scope: access.ScopeWrite, writes: true}},
 	{http.MethodDelete, bucketLevel, "", operation{name: "DeleteBucket", handle: (*Server).deleteBucket, scope: access.ScopeWrite, writes: true}},
-	{http.MethodGet, bucketLevel, "location", operation{name: "GetBucketLocation", handle: (*Server).getLocation, scope: access.ScopeRead, bucket: true}},
-	{http.MethodGet, bucketLevel, "versioning", operation{name: "GetBucketVersioning", handle: (*Server).getVersioning, scope: access.ScopeRead, bucket: true}},
 	{http.MethodGet, bucketLevel, "acl", operation{name: "GetBucketAcl", handle: (*Server).getACL, scope: access.ScopeRead, bucket: true}},
 	{http.MethodGet, bucketLevel, "uploads", operation{name: "ListMultipartUploads", handle: (*Server).listUploads, scope: access.ScopeWrite}},
 	{http.MethodGet, bucketLevel, "versions", operation{name: "ListObjectVersions", handle: (*Server).listVersions, scope: access.ScopeRead}},

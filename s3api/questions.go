@@ -24,6 +24,7 @@ var asked = []question{
 	{"cors", "GetBucketCors", "NoSuchCORSConfiguration", nil},
 	{"encryption", "GetBucketEncryption", "ServerSideEncryptionConfigurationNotFoundError", nil},
 	{"lifecycle", "GetBucketLifecycleConfiguration", "NoSuchLifecycleConfiguration", nil},
+	{"location", "GetBucketLocation", "", document.Setting("LocationConstraint", "", "")},
 	{"logging", "GetBucketLogging", "", document.Setting("BucketLoggingStatus", "", "")},
 	{"notification", "GetBucketNotificationConfiguration", "", document.Setting("NotificationConfiguration", "", "")},
 	{"object-lock", "GetObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", nil},
@@ -33,6 +34,7 @@ var asked = []question{
 	{"publicAccessBlock", "GetPublicAccessBlock", "NoSuchPublicAccessBlockConfiguration", nil},
 	{"replication", "GetBucketReplication", "ReplicationConfigurationNotFoundError", nil},
 	{"requestPayment", "GetBucketRequestPayment", "", document.Setting("RequestPaymentConfiguration", "Payer", "BucketOwner")},
+	{"versioning", "GetBucketVersioning", "", document.Setting("VersioningConfiguration", "", "")},
 	{"website", "GetBucketWebsite", "NoSuchWebsiteConfiguration", nil},
 }
 

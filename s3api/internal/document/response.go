@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"time"
 )
 
 // namespace is the XML namespace of S3's elements. Some clients leave it out.
@@ -116,21 +117,13 @@ func (r ListAllMyBucketsResult) document() any {
 
 type bucketList struct{ Bucket []Bucket }
 
-// LocationConstraint is a bucket's region. An empty one is us-east-1.
-type LocationConstraint struct {
-	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ LocationConstraint"`
-	Region  string   `xml:",chardata"`
+// Copied returns the document with a copy's root: CopyObjectResult or CopyPartResult.
+func Copied(root string, modified time.Time, etag string, sums Checksums) any {
+	return copied{xml.Name{Space: namespace, Local: root}, Time{modified}, etag, sums}
 }
 
-// VersioningConfiguration is whether a bucket keeps versions. With an empty Status it never did.
-type VersioningConfiguration struct {
-	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ VersioningConfiguration"`
-	Status  string   `xml:",omitempty"` // Enabled or Suspended
-}
-
-// CopyObjectResult is the object that a copy has created.
-type CopyObjectResult struct {
-	XMLName      xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CopyObjectResult"`
+type copied struct {
+	XMLName      xml.Name
 	LastModified Time
 	ETag         string
 	Checksums

@@ -47,13 +47,11 @@ func TestEncode(t *testing.T) {
 			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix></Prefix><MaxKeys>2</MaxKeys><Delimiter>/</Delimiter><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>` +
 				`<StartAfter>s%20t</StartAfter><ContinuationToken>a+</ContinuationToken><NextContinuationToken>b+</NextContinuationToken><KeyCount>2</KeyCount><Contents><Key>k%25</Key><LastModified>` + noonText + `</LastModified><ETag>e</ETag><ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>` +
 				`<ChecksumType>FULL_OBJECT</ChecksumType><Size>0</Size><StorageClass>STANDARD</StorageClass></Contents><CommonPrefixes><Prefix>l/</Prefix></CommonPrefixes></ListBucketResult>`},
-		{"location", LocationConstraint{Region: "eu-west-1"}, `<LocationConstraint ` + doc + `>eu-west-1</LocationConstraint>`},
-		{"first location", LocationConstraint{}, `<LocationConstraint ` + doc + `></LocationConstraint>`},
-		{"versions", VersioningConfiguration{Status: "Suspended"}, `<VersioningConfiguration ` + doc + `><Status>Suspended</Status></VersioningConfiguration>`},
-		{"no versions", VersioningConfiguration{}, `<VersioningConfiguration ` + doc + `></VersioningConfiguration>`},
-		{"copy", CopyObjectResult{LastModified: noon, ETag: "e", Checksums: Checksums{ChecksumSHA1: "s", ChecksumType: "FULL_OBJECT"}},
+		{"setting", Setting("VersioningConfiguration", "Status", "Suspended"), `<VersioningConfiguration ` + doc + `><Status>Suspended</Status></VersioningConfiguration>`},
+		{"no setting", Setting("VersioningConfiguration", "", ""), `<VersioningConfiguration ` + doc + `></VersioningConfiguration>`},
+		{"copy", Copied("CopyObjectResult", noon.Time, "e", Checksums{ChecksumSHA1: "s", ChecksumType: "FULL_OBJECT"}),
 			`<CopyObjectResult ` + doc + `><LastModified>` + noonText + `</LastModified><ETag>e</ETag><ChecksumSHA1>s</ChecksumSHA1><ChecksumType>FULL_OBJECT</ChecksumType></CopyObjectResult>`},
-		{"copied part", CopyPartResult{LastModified: noon, ETag: "e"},
+		{"copied part", Copied("CopyPartResult", noon.Time, "e", Checksums{}),
 			`<CopyPartResult ` + doc + `><LastModified>` + noonText + `</LastModified><ETag>e</ETag></CopyPartResult>`},
 		{"deleted", DeleteResult{Deleted: []Deleted{{"a", ""}, {"b", "v"}}, Errors: []DeleteError{{"c\uffff", "", "AccessDenied", "No."}}},
 			`<DeleteResult ` + doc + `><Deleted><Key>a</Key></Deleted><Deleted><Key>b</Key><VersionId>v</VersionId></Deleted><Error><Key>c&#xFFFF;</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>`},

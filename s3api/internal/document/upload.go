@@ -13,14 +13,6 @@ type InitiateMultipartUploadResult struct {
 	UploadID string `xml:"UploadId"`
 }
 
-// CopyPartResult is the part that a copy has created.
-type CopyPartResult struct {
-	XMLName      xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CopyPartResult"`
-	LastModified Time
-	ETag         string
-	Checksums
-}
-
 // CompleteMultipartUploadResult is the object that an upload has become.
 type CompleteMultipartUploadResult struct {
 	XMLName  xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CompleteMultipartUploadResult"`
