@@ -17,10 +17,8 @@ import (
 
 // GetOptions are options for reading.
 type GetOptions struct {
-	// IfMatch makes the read fail with ErrPreconditionFailed unless the blob has this ETag,
-	// IfNoneMatch makes it fail with ErrNotModified if it has this one.
-	IfMatch     string
-	IfNoneMatch string
+	// IfMatch makes the read fail with ErrPreconditionFailed unless the blob has this ETag.
+	IfMatch string
 
 	// SkipVerify omits the comparison with the blob's ETag and SHA-256.
 	SkipVerify bool
@@ -30,16 +28,11 @@ type GetOptions struct {
 	Payment *Payment
 }
 
-// check returns an error if a condition does not hold for b. If the ETag is unknown, as for a small
-// blob that must be paid for, the service checks the conditions.
+// check returns an error if the condition does not hold for b. If the ETag is unknown, as for a
+// small blob that must be paid for, the service checks the condition.
 func (o *GetOptions) check(b Blob) error {
-	switch {
-	case b.ETag == "":
-		return nil
-	case o.IfMatch != "" && o.IfMatch != b.ETag:
+	if b.ETag != "" && o.IfMatch != "" && o.IfMatch != b.ETag {
 		return fmt.Errorf("client: get a blob: %w: its ETag is %s", ErrPreconditionFailed, b.ETag)
-	case o.IfNoneMatch != "" && o.IfNoneMatch == b.ETag:
-		return fmt.Errorf("client: get a blob: %w: its ETag is %s", ErrNotModified, b.ETag)
 	}
 	return nil
 }
@@ -77,9 +70,6 @@ func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, er
 		r.header.Set("If-Match", s.etag)
 	case s.options.IfMatch != "":
 		r.header.Set("If-Match", s.options.IfMatch)
-	}
-	if s.etag == "" && s.options.IfNoneMatch != "" {
-		r.header.Set("If-None-Match", s.options.IfNoneMatch)
 	}
 	if s.options.Payment != nil {
 		return s.options.Payment.get(ctx, s, r, offset, end)
