@@ -3,6 +3,7 @@ package http
 import (
 	"bufio"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -90,7 +91,16 @@ func TestCutRequestsLeaveNothing(t *testing.T) {
 	s.Must(204, "PUT", e2e.BlobTarget("0x1", "kept"), e2e.Content(1, 8<<20))
 	upload := s.Begin("0x1", "upload", 4<<20)
 	e2e.Client.CloseIdleConnections()
-	files := len(s.Files())
+	// Only objects are counted: a task may write the reserve for deletes at any time.
+	objects := func() (n int) {
+		for name := range s.Files() {
+			if strings.HasPrefix(name, filepath.Join(s.Data, "bytes")) {
+				n++
+			}
+		}
+		return n
+	}
+	before := objects()
 	for i := range 30 {
 		requests := []string{
 			fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n%s", e2e.BlobTarget("0x1", "cut"), e2e.Content(2, 3<<20)),
@@ -105,6 +115,6 @@ func TestCutRequestsLeaveNothing(t *testing.T) {
 			testenv.OK(t, connection.Close())
 		}
 	}
-	s.Eventually("cut uploads left files", func() bool { return len(s.Files()) == files })
+	s.Eventually("cut uploads left files", func() bool { return objects() == before })
 	s.ListsOnly("0x1", "kept")
 }
