@@ -1,52 +1,19 @@
 package main
 
 import (
-	"encoding"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/cmd/sluice/internal/cli"
+	"sluice/cmd/sluice/internal/settings"
 )
-
-// sources are the operands before the last one, at least one of them. T is string, or
-// implements encoding.TextUnmarshaler.
-type sources[T any] struct{ all []T }
-
-// Decode implements kong.MapperValue.
-func (s *sources[T]) Decode(ctx *kong.DecodeContext) error {
-	for n := max(1, ctx.Scan.Len()-1); n > 0 && ctx.Scan.Peek().IsValue(); n-- {
-		text, err := popText(ctx)
-		if err != nil {
-			return err
-		}
-		var value T
-		switch to := any(&value).(type) {
-		case *string:
-			*to = text
-		case encoding.TextUnmarshaler:
-			if err := to.UnmarshalText([]byte(text)); err != nil {
-				return err
-			}
-		}
-		s.all = append(s.all, value)
-	}
-	return nil
-}
-
-// popText returns the next value with all its bytes. Kong replaces those that are not UTF-8, so
-// that it would name another file or blob.
-func popText(ctx *kong.DecodeContext) (text string, err error) {
-	exact, isText := ctx.Scan.Peek().Value.(string)
-	if err := ctx.Scan.PopValueInto("value", &text); err != nil || !isText {
-		return text, err
-	}
-	return exact, nil
-}
 
 // decodeString sets a string.
 func decodeString(ctx *kong.DecodeContext, target reflect.Value) error {
-	text, err := popText(ctx)
+	text, err := cli.PopText(ctx)
 	if err == nil {
 		target.SetString(text)
 	}
@@ -56,7 +23,7 @@ func decodeString(ctx *kong.DecodeContext, target reflect.Value) error {
 // decodePath sets an absolute path. An empty one stays empty, where kong's own mapper would make it
 // the working directory.
 func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
-	text, err := popText(ctx)
+	text, err := cli.PopText(ctx)
 	if err == nil && text != "" {
 		text = kong.ExpandPath(text)
 	}
@@ -64,15 +31,6 @@ func decodePath(ctx *kong.DecodeContext, target reflect.Value) error {
 		target.SetString(text)
 	}
 	return err
-}
-
-// decodeText sets an operand.
-func decodeText(ctx *kong.DecodeContext, target encoding.TextUnmarshaler) error {
-	text, err := popText(ctx)
-	if err != nil {
-		return err
-	}
-	return target.UnmarshalText([]byte(text))
 }
 
 // flagsFirst returns the arguments with a command's flags before its operands: kong ends a list of
@@ -156,10 +114,10 @@ func childOf(node *kong.Node, name string) *kong.Node {
 // its value, or nil.
 func flagWithValue(node *kong.Node, arg string) *kong.Flag {
 	if name, long := strings.CutPrefix(arg, "--"); long {
-		return findFlag(node, func(f *kong.Flag) bool { return f.Name == name && takesValue(f) })
+		return settings.FindFlag(node, func(f *kong.Flag) bool { return f.Name == name && takesValue(f) })
 	}
 	for i, short := range arg[1:] {
-		flag := findFlag(node, func(f *kong.Flag) bool { return f.Short == short })
+		flag := settings.FindFlag(node, func(f *kong.Flag) bool { return f.Short == short })
 		if flag == nil || !takesValue(flag) {
 			continue
 		}
@@ -171,24 +129,4 @@ func flagWithValue(node *kong.Node, arg string) *kong.Flag {
 	return nil
 }
 
-func findFlag(node *kong.Node, is func(*kong.Flag) bool) *kong.Flag {
-	for _, flags := range node.AllFlags(false) {
-		for _, flag := range flags {
-			if is(flag) {
-				return flag
-			}
-		}
-	}
-	return nil
-}
-
 func takesValue(f *kong.Flag) bool { return !f.IsBool() && !f.IsCounter() }
-
-// settingsOf returns the flags of serve by their names.
-func settingsOf(app *kong.Application) map[string]*kong.Flag {
-	settings := map[string]*kong.Flag{}
-	for _, flag := range childOf(app.Node, "serve").Flags {
-		settings[flag.Name] = flag
-	}
-	return settings
-}

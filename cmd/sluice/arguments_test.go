@@ -54,9 +54,9 @@ func TestFlagsFirst(t *testing.T) {
 // exactly these bytes.
 func TestArgumentsKeepTheirBytes(t *testing.T) {
 	for line, values := range map[string]func(all *commands) []string{
-		"put a\xff team/a\xff/":                       func(all *commands) []string { return []string{all.Put.Sources.all[0], all.Put.Target.Name} },
-		"get team/a\xff/ a\xff":                       func(all *commands) []string { return []string{all.Get.Sources.all[0].Name, all.Get.Target} },
-		"cp a\xff :team/a\xff/":                       func(all *commands) []string { return []string{all.Cp.Sources.all[0].Path, all.Cp.Target.Remote.Name} },
+		"put a\xff team/a\xff/":                       func(all *commands) []string { return []string{all.Put.Sources.All[0], all.Put.Target.Name} },
+		"get team/a\xff/ a\xff":                       func(all *commands) []string { return []string{all.Get.Sources.All[0].Name, all.Get.Target} },
+		"cp a\xff :team/a\xff/":                       func(all *commands) []string { return []string{all.Cp.Sources.All[0].Path, all.Cp.Target.Remote.Name} },
 		"sync a\xff :team/a\xff/":                     func(all *commands) []string { return []string{all.Sync.Source.Path, all.Sync.Target.Remote.Name} },
 		"rm team/a\xff/":                              func(all *commands) []string { return []string{all.Rm.Blobs[0].Name} },
 		"session create --user-identity a\xff --json": func(all *commands) []string { return []string{all.Session.Create.UserIdentity} },

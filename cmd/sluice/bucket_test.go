@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/metastore"
 	"sluice/test/testenv"
 )
@@ -28,11 +29,11 @@ func TestBucketAliases(t *testing.T) {
 		code int
 		want string
 	}{
-		{bucket("alias", "photos", "eve"), exitFailed, "an alias for another account"},
-		{bucket("alias", "team", "eve"), exitFailed, "has blobs"},
-		{bucket("alias", "No", "eve"), exitUsage, "a bucket's name has 3 to 63"},
-		{bucket("alias", "photos", "a/b"), exitUsage, "account"},
-		{bucket("rm", "none"), exitNotFound, "there is no alias none"},
+		{bucket("alias", "photos", "eve"), cli.ExitFailed, "an alias for another account"},
+		{bucket("alias", "team", "eve"), cli.ExitFailed, "has blobs"},
+		{bucket("alias", "No", "eve"), cli.ExitUsage, "a bucket's name has 3 to 63"},
+		{bucket("alias", "photos", "a/b"), cli.ExitUsage, "account"},
+		{bucket("rm", "none"), cli.ExitNotFound, "there is no alias none"},
 	} {
 		r := sluice(test.args...)
 		if r.code != test.code || !strings.Contains(r.stderr, test.want) {

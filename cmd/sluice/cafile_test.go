@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 )
 
@@ -28,7 +29,7 @@ func TestCAFile(t *testing.T) {
 	testenv.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	testenv.Equal(t, must(t, "ls", "team", "--url", server.URL, "--ca-file", file).stdout, "a\n", "the blobs")
 	r := sluice("rm", "team/a", "--url", server.URL)
-	if r.code != exitFailed || !strings.Contains(r.stderr, "certificate") || strings.Contains(r.stderr, "unknown whether") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.stderr, "certificate") || strings.Contains(r.stderr, "unknown whether") {
 		t.Errorf("without the flag: %+v", r)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 )
 
@@ -64,22 +65,22 @@ func TestCommandsOfAChain(t *testing.T) {
 			}
 		}
 	}
-	shows(calls(exitOK, "", "info"), "receiver                0xa", "module                  0xc", "payments are collected  on the chain", "unsettled limit         1000", "starting limit          10",
+	shows(calls(cli.ExitOK, "", "info"), "receiver                0xa", "module                  0xc", "payments are collected  on the chain", "unsettled limit         1000", "starting limit          10",
 		"least gas               1000", "gas price               100 to 1000", "greatest fee            20000000")
-	shows(calls(exitOK, "", "channel", "show", "C"), "unsettled        30", "stopped because  a payment has expired", "selling limit    70",
+	shows(calls(cli.ExitOK, "", "channel", "show", "C"), "unsettled        30", "stopped because  a payment has expired", "selling limit    70",
 		"expired          30, which sluice channel renew lets the server collect", "elsewhere        5 withdrawn that the server did not collect")
 	var printed map[string]any
-	if err := json.Unmarshal([]byte(calls(exitOK, "", "channel", "show", "C", "--json")), &printed); err != nil ||
+	if err := json.Unmarshal([]byte(calls(cli.ExitOK, "", "channel", "show", "C", "--json")), &printed); err != nil ||
 		fmt.Sprintln(printed["unsettled"], printed["sellingLimit"], printed["expired"], printed["elsewhere"], printed["stopped"]) != "30 70 30 5 a payment has expired\n" {
 		t.Errorf("printed %v, %v", printed, err)
 	}
 
-	calls(exitFailed, "--payment-channel-id names a channel that the sender has opened there", "channel", "open", "--sender", "0x1")
-	if out := calls(exitOK, "", "channel", "open", "--sender", "0x1", "--payment-channel-id", "7"); out != "C\n" || sent[len(sent)-1] != `{"userIdentity":"0x1","paymentChannelId":"7"}` {
+	calls(cli.ExitFailed, "--payment-channel-id names a channel that the sender has opened there", "channel", "open", "--sender", "0x1")
+	if out := calls(cli.ExitOK, "", "channel", "open", "--sender", "0x1", "--payment-channel-id", "7"); out != "C\n" || sent[len(sent)-1] != `{"userIdentity":"0x1","paymentChannelId":"7"}` {
 		t.Errorf("opened %q with %s", out, sent[len(sent)-1])
 	}
-	shows(calls(exitOK, "nothing was recorded", "channel", "reconcile", "C"), "deposit               500                   600", "settled               60                    80")
-	shows(calls(exitOK, "", "channel", "reconcile", "C", "--write"), "settled               60                    80                    80")
+	shows(calls(cli.ExitOK, "nothing was recorded", "channel", "reconcile", "C"), "deposit               500      600", "settled               60       80")
+	shows(calls(cli.ExitOK, "", "channel", "reconcile", "C", "--write"), "settled               60       80                    80")
 	if got := sent[len(sent)-2:]; got[0] != `{"write":false}` || got[1] != `{"write":true}` {
 		t.Errorf("sent %q", got)
 	}
@@ -87,7 +88,7 @@ func TestCommandsOfAChain(t *testing.T) {
 	account := filepath.Join(testenv.MemoryDir(t), "account.key")
 	must(t, "account", "new", account)
 	state := []string{"--account-file", account, "--state-file", filepath.Join(testenv.MemoryDir(t), "state.json")}
-	calls(exitRefused, "open one there for the receiver 0xa and the asset 0xb, and name its number in PayerOptions.PaymentChannelID, which is --payment-channel-id",
+	calls(cli.ExitRefused, "open one there for the receiver 0xa and the asset 0xb, and name its number in PayerOptions.PaymentChannelID, which is --payment-channel-id",
 		append([]string{"pay", "--max-price", "3", "--max-spend", "9"}, state...)...)
-	calls(exitNotFound, "the payer has no channel", append([]string{"channel", "renew"}, state...)...)
+	calls(cli.ExitNotFound, "the payer has no channel", append([]string{"channel", "renew"}, state...)...)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/internal/datadir"
 	"sluice/ledger"
 	"sluice/session"
@@ -19,7 +20,7 @@ import (
 // were changed.
 func TestAudit(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	if r := sluice("check", "--books", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "there is no data") {
+	if r := sluice("check", "--books", "--data", data); r.code != cli.ExitNotFound || !strings.Contains(r.stderr, "there is no data") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)
@@ -37,10 +38,10 @@ func TestAudit(t *testing.T) {
 	testenv.OK(t, s.Meta.Book(t.Context(), []ledger.Settlement{{Channel: "c", Sequence: 1, Amount: 5}}))
 	change(t, data, `UPDATE sessions SET used = used + 1`)
 	r := sluice("check", "--books", "--data", data)
-	if r.code != exitDamaged || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "inconsistencies in the metadata: 1") {
+	if r.code != cli.ExitDamaged || strings.Count(r.stdout, "\n") != 1 || !strings.Contains(r.stderr, "inconsistencies in the metadata: 1") {
 		t.Errorf("changed: %+v", r)
 	}
-	if r := sluice("check", "--books", "--json", "--data", data); r.code != exitDamaged || !strings.HasPrefix(r.stdout, `{"consistent":false,"faults":["`) {
+	if r := sluice("check", "--books", "--json", "--data", data); r.code != cli.ExitDamaged || !strings.HasPrefix(r.stdout, `{"consistent":false,"faults":["`) {
 		t.Errorf("changed, in JSON: %+v", r)
 	}
 	if strings.Contains(r.stdout, granted.ID) {

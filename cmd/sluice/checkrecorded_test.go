@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/metastore"
 	"sluice/test/testenv"
 )
@@ -15,7 +16,7 @@ import (
 // that no blob has.
 func TestDamaged(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	if r := sluice("check", "--recorded", "--data", data); r.code != exitNotFound || !strings.Contains(r.stderr, "there is no data") {
+	if r := sluice("check", "--recorded", "--data", data); r.code != cli.ExitNotFound || !strings.Contains(r.stderr, "there is no data") {
 		t.Errorf("without data: %+v", r)
 	}
 	s := opened(t, data)
@@ -31,7 +32,7 @@ func TestDamaged(t *testing.T) {
 	testenv.Must(s.Meta.RecordDamage(t.Context(), d))(t)
 
 	r := sluice("check", "--recorded", "--data", data)
-	if r.code != exitDamaged || strings.Count(r.stdout, "\n") != 2 || !strings.Contains(r.stderr, "damaged extents: 1") || strings.Contains(r.stdout, "\x1b") {
+	if r.code != cli.ExitDamaged || strings.Count(r.stdout, "\n") != 2 || !strings.Contains(r.stderr, "damaged extents: 1") || strings.Contains(r.stdout, "\x1b") {
 		t.Errorf("damaged: %+v", r)
 	}
 	for _, want := range []string{"b/copy: 1 B damaged in object " + object, "the checksum differs"} {
@@ -40,7 +41,12 @@ func TestDamaged(t *testing.T) {
 		}
 	}
 	r = sluice("check", "--recorded", "--data", data, "--json")
-	var got printedDamage
+	var got struct {
+		Object string
+		Bytes  int64 `json:"damagedBytes"`
+		Since  time.Time
+		Blobs  []struct{ Name string }
+	}
 	testenv.OK(t, json.Unmarshal([]byte(r.stdout), &got))
 	if got.Object != object || got.Bytes != 1 || len(got.Blobs) != 2 || got.Blobs[0].Name != b.Name || got.Since.IsZero() {
 		t.Errorf("damaged --json: %+v", got)

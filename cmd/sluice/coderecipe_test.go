@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 
 	"sluice/client"
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -57,17 +58,17 @@ func TestRecipeOfAnErrorCode(t *testing.T) {
 		exit     int
 		requests int
 	}{
-		{wire.CodeRow{Code: "widget_busy", Status: 409, Retry: wire.RetryLater}, client.ErrConflict, exitRefused, 2},
-		{wire.CodeRow{Code: "widget_stale", Status: 409}, client.ErrConflict, exitRefused, 1},
-		{wire.CodeRow{Code: "widget_not_found", Status: 404}, client.ErrNotFound, exitNotFound, 1},
-		{wire.CodeRow{Code: "widget_malformed", Status: 400}, client.ErrInvalid, exitFailed, 1},
-		{wire.CodeRow{Code: "widgets_away", Status: 503, Retry: wire.RetryLater}, client.ErrUnavailable, exitFailed, 2},
+		{wire.CodeRow{Code: "widget_busy", Status: 409, Retry: wire.RetryLater}, client.ErrConflict, cli.ExitRefused, 2},
+		{wire.CodeRow{Code: "widget_stale", Status: 409}, client.ErrConflict, cli.ExitRefused, 1},
+		{wire.CodeRow{Code: "widget_not_found", Status: 404}, client.ErrNotFound, cli.ExitNotFound, 1},
+		{wire.CodeRow{Code: "widget_malformed", Status: 400}, client.ErrInvalid, cli.ExitFailed, 1},
+		{wire.CodeRow{Code: "widgets_away", Status: 503, Retry: wire.RetryLater}, client.ErrUnavailable, cli.ExitFailed, 2},
 	} {
 		wire.Codes = append(slices.Clone(codes), test.row)
 		synctest.Test(t, func(t *testing.T) {
 			requests, err := refused(t.Context(), test.row)
-			if !errors.Is(err, test.class) || exitCode(err) != test.exit || requests != test.requests {
-				t.Errorf("%+v: %v with exit code %d after %d requests", test.row, err, exitCode(err), requests)
+			if !errors.Is(err, test.class) || cli.ExitCode(err) != test.exit || requests != test.requests {
+				t.Errorf("%+v: %v with exit code %d after %d requests", test.row, err, cli.ExitCode(err), requests)
 			}
 		})
 	}
@@ -77,16 +78,16 @@ func TestRecipeOfAnErrorCode(t *testing.T) {
 // scripts.
 func TestEveryStatusHasAnExitCode(t *testing.T) {
 	want := map[int]int{
-		400: exitFailed, 401: exitRefused, 402: exitRefused, 403: exitRefused, 404: exitNotFound, 405: exitFailed, 408: exitFailed, 409: exitRefused,
-		410: exitNotFound, 411: exitFailed, 412: exitRefused, 413: exitFailed, 415: exitFailed, 416: exitFailed, 421: exitFailed, 422: exitFailed,
-		429: exitRefused, 499: exitFailed, 500: exitFailed, 503: exitFailed, 507: exitRefused,
+		400: cli.ExitFailed, 401: cli.ExitRefused, 402: cli.ExitRefused, 403: cli.ExitRefused, 404: cli.ExitNotFound, 405: cli.ExitFailed, 408: cli.ExitFailed, 409: cli.ExitRefused,
+		410: cli.ExitNotFound, 411: cli.ExitFailed, 412: cli.ExitRefused, 413: cli.ExitFailed, 415: cli.ExitFailed, 416: cli.ExitFailed, 421: cli.ExitFailed, 422: cli.ExitFailed,
+		429: cli.ExitRefused, 499: cli.ExitFailed, 500: cli.ExitFailed, 503: cli.ExitFailed, 507: cli.ExitRefused,
 	}
 	for _, row := range wire.Codes {
 		code, decided := want[row.Status]
 		if row.Code == wire.CodeRouteNotFound { // the URL is wrong, and nothing is known about blobs
-			code = exitUsage
+			code = cli.ExitUsage
 		}
-		if got := exitCode(&client.Error{Status: row.Status, Code: row.Code}); row.Status != 0 && (!decided || got != code) {
+		if got := cli.ExitCode(&client.Error{Status: row.Status, Code: row.Code}); row.Status != 0 && (!decided || got != code) {
 			t.Errorf("%s with status %d: exit code %d, want %d (decided: %t)", row.Code, row.Status, got, code, decided)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sluice/client"
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/operand"
 	"sluice/cmd/sluice/internal/terminal"
 )
@@ -31,8 +32,8 @@ func remoteNames(ctx context.Context, command *kong.Node, flags map[string]strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
-	server := serverFlags{URL: flags["url"], Context: flags["context"], KeyFile: expanded(flags["key-file"]), CAFile: expanded(flags["ca-file"])}
-	from, err := server.clientWith(&console{err: io.Discard}, of.Remote.Context, client.Options{MaxAttempts: 1})
+	server := cli.ServerFlags{URL: flags["url"], Context: flags["context"], KeyFile: expanded(flags["key-file"]), CAFile: expanded(flags["ca-file"])}
+	from, err := server.ClientWith(&cli.Console{Err: io.Discard}, of.Remote.Context, client.Options{MaxAttempts: 1})
 	if err != nil {
 		return nil
 	}
@@ -87,19 +88,19 @@ func remoteKinds(all []*kong.Positional, operands int) (plain, withContext bool)
 	possible := []*kong.Positional{all[min(operands, last)]}
 	if operands > 0 {
 		switch all[0].Target.Interface().(type) {
-		case sources[string], sources[remoteOperand], sources[localOrRemote]:
+		case cli.Sources[string], cli.Sources[cli.RemoteOperand], cli.Sources[cli.LocalOrRemote]:
 			possible = []*kong.Positional{all[0], all[last]}
 		}
 	}
 	for _, p := range possible {
 		switch p.Target.Interface().(type) {
-		case []remoteOperand, sources[remoteOperand]:
+		case []cli.RemoteOperand, cli.Sources[cli.RemoteOperand]:
 			plain = true
-		case remoteOperand:
+		case cli.RemoteOperand:
 			plain = plain || operands <= last || len(possible) > 1
-		case localOrRemote:
+		case cli.LocalOrRemote:
 			withContext = withContext || operands <= last || len(possible) > 1
-		case sources[localOrRemote]:
+		case cli.Sources[cli.LocalOrRemote]:
 			withContext = true
 		}
 	}

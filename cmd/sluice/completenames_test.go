@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 )
 
@@ -44,7 +45,7 @@ func TestNamesAreBounded(t *testing.T) {
 	for _, test := range []struct{ stored, want int }{{1, 1}, {1000, 1000}, {1001, 0}, {0, 0}, {-1, 0}} {
 		names = test.stored
 		r := sluice("completion", "words", "--", "ls", "--url", s.URL, "team/n")
-		testenv.Equal(t, r.code, exitOK, "the exit code with %d names", test.stored)
+		testenv.Equal(t, r.code, cli.ExitOK, "the exit code with %d names", test.stored)
 		testenv.Equal(t, r.stderr, "", "the error with %d names", test.stored)
 		testenv.Equal(t, strings.Count(r.stdout, "\n"), test.want, "the candidates of %d names", test.stored)
 	}

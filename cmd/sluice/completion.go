@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/cmd/sluice/internal/cli"
 )
 
 // completionCommand prints scripts that complete commands, flags and names of blobs in a shell. The
@@ -23,29 +25,14 @@ type (
 	completionFish struct{}
 )
 
-// Help returns examples.
-func (completionBash) Help() string {
-	return examples("source <(sluice completion bash)", "sluice completion bash >/etc/bash_completion.d/sluice")
-}
+// Run prints the script.
+func (completionBash) Run(console *cli.Console) error { return cli.PrintLine(console.Out, bashScript) }
 
 // Run prints the script.
-func (completionBash) Run(console *console) error { return printLine(console.out, bashScript) }
-
-// Help returns examples.
-func (completionZsh) Help() string {
-	return examples("source <(sluice completion zsh)", `sluice completion zsh >"${fpath[1]}/_sluice"`)
-}
+func (completionZsh) Run(console *cli.Console) error { return cli.PrintLine(console.Out, zshScript) }
 
 // Run prints the script.
-func (completionZsh) Run(console *console) error { return printLine(console.out, zshScript) }
-
-// Help returns examples.
-func (completionFish) Help() string {
-	return examples("sluice completion fish | source", "sluice completion fish >~/.config/fish/completions/sluice.fish")
-}
-
-// Run prints the script.
-func (completionFish) Run(console *console) error { return printLine(console.out, fishScript) }
+func (completionFish) Run(console *cli.Console) error { return cli.PrintLine(console.Out, fishScript) }
 
 // In the scripts the shell completes file names when there are no candidates. A candidate may be a
 // name that somebody else has chosen, so none is ever evaluated, as compgen -W would do.
@@ -98,13 +85,13 @@ type completionWords struct {
 }
 
 // Run prints the candidates, one a line.
-func (c *completionWords) Run(ctx context.Context, console *console) error {
+func (c *completionWords) Run(ctx context.Context, console *cli.Console, parser *parser) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	for _, candidate := range candidates(ctx, console.parser.kong.Model.Node, words) {
-		if err := printLine(console.out, candidate); err != nil {
+	for _, candidate := range candidates(ctx, parser.kong.Model.Node, words) {
+		if err := cli.PrintLine(console.Out, candidate); err != nil {
 			return err
 		}
 	}
@@ -159,7 +146,7 @@ func matching(candidates []string, prefix string) []string {
 // valuesOf returns the values that a flag may have, or none if it may have any.
 func valuesOf(flag *kong.Flag) []string {
 	if flag.Name == "context" {
-		if list, err := loadContexts(); err == nil {
+		if list, err := cli.LoadContexts(); err == nil {
 			return list.Names()
 		}
 	}

@@ -7,21 +7,22 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/settings"
 	"sluice/test/testenv"
 )
 
 // printedSettings parses the output of config print --json.
-func printedSettings(t *testing.T, args ...string) map[string]effectiveSetting {
+func printedSettings(t *testing.T, args ...string) map[string]settings.Value {
 	t.Helper()
 	r := must(t, append([]string{"config", "print", "--json"}, args...)...)
-	settings := map[string]effectiveSetting{}
+	values := map[string]settings.Value{}
 	d := json.NewDecoder(strings.NewReader(r.stdout))
 	for d.More() {
-		var s effectiveSetting
+		var s settings.Value
 		testenv.OK(t, d.Decode(&s))
-		settings[s.Name] = s
+		values[s.Name] = s
 	}
-	return settings
+	return values
 }
 
 // TestConfigPrint checks the effective values and their sources.
@@ -32,30 +33,30 @@ func TestConfigPrint(t *testing.T) {
 	t.Setenv("SLUICE_ADDR", "localhost:1")
 	got := printedSettings(t, "--config", file, "--addr", "localhost:2", "--profile", "hosted", "--base-path", "/x", "--external-url", "https://h/x",
 		"--reads", "paid", "--receiver", "0x1", "--allowed-hosts", "")
-	for name, want := range map[string]effectiveSetting{
-		"addr":            {"addr", "localhost:2", "the command line"},
-		"profile":         {"profile", "hosted", "the command line"},
-		"chunkset-price":  {"chunkset-price", "4", "SLUICE_CHUNKSET_PRICE"},
-		"scrub-period":    {"scrub-period", "120h0m0s", file + ":4"},
-		"meta":            {"meta", "postgres://u:xxxxx@h/n", file + ":5"},
-		"key-limits":      {"key-limits", "requests-per-second=1000,bytes-in-per-second=512MiB,bytes-out-per-second=512MiB,concurrent-requests=1024,stored-bytes=10G,occupied-bytes=40G,stored-objects=unlimited,open-uploads=unlimited,channels=unlimited", file + ":6"},
-		"drain-wait":      {"drain-wait", "5s", "the default"},
-		"console":         {"console", "false", "the default"},
-		"admin-addr":      {"admin-addr", "localhost:9091", "the default"},
-		"garbage-grace":   {"garbage-grace", "24h0m0s", "the default"},
-		"address-limits":  {"address-limits", "requests-per-second=100,bytes-in-per-second=32MiB,bytes-out-per-second=32MiB,concurrent-requests=64", "the default"},
-		"log-level":       {"log-level", "info", "the default"},
-		"open-to-network": {"open-to-network", "false", "the default"},
-		"max-requests":    {"max-requests", "4096", "the default"},
-		"cache-size":      {"cache-size", "10GiB", "the default"},
-		"trusted-proxies": {"trusted-proxies", []any{}, "the default"},
+	for name, want := range map[string]settings.Value{
+		"addr":            {Name: "addr", Value: "localhost:2", Source: "the command line"},
+		"profile":         {Name: "profile", Value: "hosted", Source: "the command line"},
+		"chunkset-price":  {Name: "chunkset-price", Value: "4", Source: "SLUICE_CHUNKSET_PRICE"},
+		"scrub-period":    {Name: "scrub-period", Value: "120h0m0s", Source: file + ":4"},
+		"meta":            {Name: "meta", Value: "postgres://u:xxxxx@h/n", Source: file + ":5"},
+		"key-limits":      {Name: "key-limits", Value: "requests-per-second=1000,bytes-in-per-second=512MiB,bytes-out-per-second=512MiB,concurrent-requests=1024,stored-bytes=10G,occupied-bytes=40G,stored-objects=unlimited,open-uploads=unlimited,channels=unlimited", Source: file + ":6"},
+		"drain-wait":      {Name: "drain-wait", Value: "5s", Source: "the default"},
+		"console":         {Name: "console", Value: "false", Source: "the default"},
+		"admin-addr":      {Name: "admin-addr", Value: "localhost:9091", Source: "the default"},
+		"garbage-grace":   {Name: "garbage-grace", Value: "24h0m0s", Source: "the default"},
+		"address-limits":  {Name: "address-limits", Value: "requests-per-second=100,bytes-in-per-second=32MiB,bytes-out-per-second=32MiB,concurrent-requests=64", Source: "the default"},
+		"log-level":       {Name: "log-level", Value: "info", Source: "the default"},
+		"open-to-network": {Name: "open-to-network", Value: "false", Source: "the default"},
+		"max-requests":    {Name: "max-requests", Value: "4096", Source: "the default"},
+		"cache-size":      {Name: "cache-size", Value: "10GiB", Source: "the default"},
+		"trusted-proxies": {Name: "trusted-proxies", Value: []any{}, Source: "the default"},
 	} {
 		if !reflect.DeepEqual(got[name], want) {
 			t.Errorf("%s: %+v, want %+v", name, got[name], want)
 		}
 	}
 	p := testenv.Must(newParser(newCommands()))(t)
-	for name := range settingsOf(p.kong.Model) {
+	for name := range settings.Of(p.kong.Model) {
 		if _, printed := got[name]; !printed && name != "config" && name != "help" {
 			t.Errorf("%s is not printed", name)
 		}
@@ -83,10 +84,10 @@ func TestPrintedConfigurationIsAConfiguration(t *testing.T) {
 			}
 		}
 	}
-	settings := printedSettings(t, onChain...)
+	onChainValues := printedSettings(t, onChain...)
 	for name, want := range map[string]string{"coin-price": "0", "chain": "id=9,asset=0x1b18363a9f1fe5e6ebf247daba5cc1c18052bb232efdc4c50f556053922d98e1,module=0xb42ac038b6dae86f6171e28e297aab9555ce09909445ec579e4ffe6b8d4d63bf"} {
-		if settings[name].Value != want {
-			t.Errorf("%s is %v with a chain, want %s", name, settings[name].Value, want)
+		if onChainValues[name].Value != want {
+			t.Errorf("%s is %v with a chain, want %s", name, onChainValues[name].Value, want)
 		}
 	}
 }

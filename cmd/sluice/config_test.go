@@ -21,7 +21,7 @@ func parse(t *testing.T, args ...string) (node.Config, error) {
 	commands := newCommands()
 	p := testenv.Must(newParser(commands))(t)
 	_, err := p.parse(append([]string{"serve"}, args...))
-	return commands.Serve.read().nodeConfig(), err
+	return commands.Serve.Read().NodeConfig(), err
 }
 
 func configFileOf(t *testing.T, text string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 )
 
@@ -43,7 +44,7 @@ func TestContexts(t *testing.T) {
 		t.Errorf("the list is %q, want %q", r.stdout, want)
 	}
 	must(t, "context", "rm", "local")
-	for line, code := range map[string]int{"use gone": exitNotFound, "rm gone": exitNotFound, "add prod http://h": exitUsage, "add c http://h": exitUsage, "add cc h": exitUsage, "add cc": exitUsage} {
+	for line, code := range map[string]int{"use gone": cli.ExitNotFound, "rm gone": cli.ExitNotFound, "add prod http://h": cli.ExitUsage, "add c http://h": cli.ExitUsage, "add cc h": cli.ExitUsage, "add cc": cli.ExitUsage} {
 		if r := sluice(append([]string{"context"}, strings.Fields(line)...)...); r.code != code || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%s: %+v, want exit code %d and a line", line, r, code)
 		}
@@ -59,24 +60,24 @@ func TestContexts(t *testing.T) {
 // TestServerOfCommands checks how the flags, the environment and the contexts are combined.
 func TestServerOfCommands(t *testing.T) {
 	ownContexts(t)
-	var f serverFlags
-	if s, err := f.server(); err != nil || s.URL != "http://localhost:9090" {
+	var f cli.ServerFlags
+	if s, err := f.Server(""); err != nil || s.URL != "http://localhost:9090" {
 		t.Errorf("by default: %+v, %v", s, err)
 	}
 	must(t, "context", "add", "prod", "https://prod.example")
-	if s, err := f.server(); err != nil || s.Context != "prod" {
+	if s, err := f.Server(""); err != nil || s.Context != "prod" {
 		t.Errorf("the current context: %+v, %v", s, err)
 	}
 	t.Setenv("SLUICE_URL", "http://variable.example")
 	t.Setenv("SLUICE_KEY", "key")
-	if s, err := f.server(); err != nil || s.URL != "http://variable.example" || s.Key != "key" {
+	if s, err := f.Server(""); err != nil || s.URL != "http://variable.example" || s.Key != "key" {
 		t.Errorf("a variable: %+v, %v", s, err)
 	}
-	if s, err := f.serverOf("prod"); err != nil || s.URL != "https://prod.example" || s.Key != "" {
+	if s, err := f.Server("prod"); err != nil || s.URL != "https://prod.example" || s.Key != "" {
 		t.Errorf("an operand with a context: %+v, %v, want it without the key of the environment", s, err)
 	}
 	f.Context = "gone"
-	if s, err := f.server(); exitCode(err) != exitUsage {
+	if s, err := f.Server(""); cli.ExitCode(err) != cli.ExitUsage {
 		t.Errorf("an unknown context: %+v, %v", s, err)
 	}
 }

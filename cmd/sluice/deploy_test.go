@@ -8,16 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/test/testenv"
-
 	"go.yaml.in/yaml/v4"
+
+	"sluice/cmd/sluice/internal/cli"
+	"sluice/test/testenv"
 )
 
 // TestDeployNamesWhatExists checks that the flags and variables in the files of deploy
 // exist.
 func TestDeployNamesWhatExists(t *testing.T) {
 	parser := testenv.Must(newParser(newCommands()))(t)
-	flags, variables := []string{}, slices.Clone(clientVariables)
+	flags, variables := []string{}, slices.Clone(cli.ClientVariables)
 	for _, command := range parser.kong.Model.Leaves(false) {
 		for _, flag := range command.Flags {
 			flags = append(flags, "--"+flag.Name)

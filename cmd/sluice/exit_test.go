@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/contexts"
 	"sluice/database"
 	"sluice/test/testenv"
@@ -23,22 +24,22 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{nil, 0},
 		{errors.New("failed"), 1},
-		{exitWith(exitUsage, errors.New("usage")), 2},
+		{cli.ExitWith(cli.ExitUsage, errors.New("usage")), 2},
 		{fmt.Errorf("a key: %w", database.ErrNotFound), 3},
 		{fmt.Errorf("%w: prod", contexts.ErrUnknown), 3},
-		{fmt.Errorf("wrapped: %w", exitWith(exitRefused, errors.New("refused"))), 4},
-		{errors.Join(errors.New("one"), exitWith(exitPartly, errors.New("some"))), 5},
-		{exitWith(exitInterrupted, errors.New("interrupted")), 130},
+		{fmt.Errorf("wrapped: %w", cli.ExitWith(cli.ExitRefused, errors.New("refused"))), 4},
+		{errors.Join(errors.New("one"), cli.ExitWith(cli.ExitPartly, errors.New("some"))), 5},
+		{cli.ExitWith(cli.ExitInterrupted, errors.New("interrupted")), 130},
 	} {
-		testenv.Equal(t, exitCode(test.err), test.want, "exit code of the error %v", test.err)
+		testenv.Equal(t, cli.ExitCode(test.err), test.want, "exit code of the error %v", test.err)
 	}
 }
 
 // TestExitCodesAreDocumented checks that docs/cli.md has the exit codes' meanings.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text := testenv.Must(os.ReadFile("../../docs/cli.md"))(t)
-	for _, c := range exitCodes {
-		if line := fmt.Sprintf("\n| %d | %s |\n", c.code, c.meaning); !strings.Contains(string(text), line) {
+	for _, c := range cli.ExitCodes {
+		if line := fmt.Sprintf("\n| %d | %s |\n", c.Code, c.Meaning); !strings.Contains(string(text), line) {
 			t.Errorf("docs/cli.md lacks the line %q", line)
 		}
 	}
@@ -47,7 +48,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 // TestErrorsCannotControlTheTerminal checks that an error is one line of characters that are shown.
 func TestErrorsCannotControlTheTerminal(t *testing.T) {
 	var out strings.Builder
-	if code := (messages{stderr: &out}).fail(errors.New("no such blob: \x1b[2J\nsecond\r"), exitNotFound); code != exitNotFound || out.String() != `sluice: no such blob: \x1b[2J; second\r`+"\n" {
+	if code := (messages{stderr: &out}).fail(errors.New("no such blob: \x1b[2J\nsecond\r"), cli.ExitNotFound); code != cli.ExitNotFound || out.String() != `sluice: no such blob: \x1b[2J; second\r`+"\n" {
 		t.Errorf("%d, %q", code, out.String())
 	}
 }
@@ -62,11 +63,11 @@ func TestFailedStartsAreLogged(t *testing.T) {
 		code int
 		json bool
 	}{
-		{"serve --addr localhost:0 --log-format json --data " + file, exitFailed, true},
-		{"serve --log-format json --drain-deadline 0s", exitUsage, true},
-		{"serve --log-format=json --no-such-flag", exitUsage, false}, // the flags are not known
-		{"serve --addr localhost:0 --data " + file, exitFailed, false},
-		{"ls --no-such-flag", exitUsage, false},
+		{"serve --addr localhost:0 --log-format json --data " + file, cli.ExitFailed, true},
+		{"serve --log-format json --drain-deadline 0s", cli.ExitUsage, true},
+		{"serve --log-format=json --no-such-flag", cli.ExitUsage, false}, // the flags are not known
+		{"serve --addr localhost:0 --data " + file, cli.ExitFailed, false},
+		{"ls --no-such-flag", cli.ExitUsage, false},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			t.Setenv("SLUICE_NO_SUCH_SETTING", "1") // a warning
@@ -96,18 +97,18 @@ func TestFailedStartsAreLogged(t *testing.T) {
 func TestInterruption(t *testing.T) {
 	var i interruption
 	failure := errors.New("failed")
-	if err := i.explain(failure); !errors.Is(err, failure) || exitCode(err) != exitFailed {
+	if err := i.explain(failure); !errors.Is(err, failure) || cli.ExitCode(err) != cli.ExitFailed {
 		t.Errorf("without a context: %v", err)
 	}
-	if i.context().Err() != nil || exitCode(i.explain(failure)) != exitFailed {
+	if i.context().Err() != nil || cli.ExitCode(i.explain(failure)) != cli.ExitFailed {
 		t.Errorf("before a signal: %v", i.explain(failure))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	i.ctx = ctx
 	for _, err := range []error{fmt.Errorf("get: %w", context.Canceled), errors.New("run the same command again to resume")} {
-		if got := i.explain(err); exitCode(got) != exitInterrupted {
-			t.Errorf("%v after a signal: %v with exit code %d", err, got, exitCode(got))
+		if got := i.explain(err); cli.ExitCode(got) != cli.ExitInterrupted {
+			t.Errorf("%v after a signal: %v with exit code %d", err, got, cli.ExitCode(got))
 		}
 	}
 	if err := i.explain(nil); err != nil {
@@ -120,5 +121,5 @@ func TestInterruption(t *testing.T) {
 func TestErrorsSayNothingTwice(t *testing.T) {
 	const dial = "127.0.0.1:5432 (localhost): dial error: connection refused"
 	err := errors.New("failed to connect:\n\t" + dial + "\n\t" + dial + "\n\t[::1]:5432 (localhost): dial error\n\nclient: " + dial)
-	testenv.Equal(t, lineOf(err), "failed to connect: "+dial+"; [::1]:5432 (localhost): dial error", "the line")
+	testenv.Equal(t, cli.LineOf(err), "failed to connect: "+dial+"; [::1]:5432 (localhost): dial error", "the line")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/settings"
 	"sluice/node"
 	"sluice/test/testenv"
 )
@@ -20,7 +21,7 @@ func TestFlagTableIsCurrent(t *testing.T) {
 		t.Error("docs/flags.md is not current: renew it with go run ./cmd/sluice help --flags >docs/flags.md")
 	}
 	p := testenv.Must(newParser(newCommands()))(t)
-	for name, flag := range settingsOf(p.kong.Model) {
+	for name, flag := range settings.Of(p.kong.Model) {
 		if name == "help" || flag.Hidden {
 			continue
 		}
@@ -32,20 +33,20 @@ func TestFlagTableIsCurrent(t *testing.T) {
 
 // TestFlagsOfOneProfileAreRefusedByTheOther checks the table's last column.
 func TestFlagsOfOneProfileAreRefusedByTheOther(t *testing.T) {
-	for _, s := range settingTable(&configuration{}) {
-		if s.profile() == "" {
+	for _, s := range settings.Table(&settings.Configuration{}) {
+		if s.Profile() == "" {
 			continue
 		}
 		var args []string
-		if s.profile() == node.Local {
+		if s.Profile() == node.Local {
 			args = slices.Clone(inProduction)
 		}
-		args = append(args, "--"+s.name)
-		if _, isBool := s.value.(*bound[bool]); !isBool {
-			args = append(args, cmp.Or(map[string]string{"key-limits": "channels=7"}[s.name], "7"))
+		args = append(args, "--"+s.Name)
+		if _, isBool := s.Value.(*settings.Bound[bool]); !isBool {
+			args = append(args, cmp.Or(map[string]string{"key-limits": "channels=7"}[s.Name], "7"))
 		}
-		if _, err := parse(t, args...); err == nil || !strings.HasPrefix(err.Error(), "--"+s.name+": ") {
-			t.Errorf("%q is for the %s profile: %v", args, s.profile(), err)
+		if _, err := parse(t, args...); err == nil || !strings.HasPrefix(err.Error(), "--"+s.Name+": ") {
+			t.Errorf("%q is for the %s profile: %v", args, s.Profile(), err)
 		}
 	}
 }

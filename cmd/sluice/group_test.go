@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sluice/access/keys"
+	"sluice/cmd/sluice/internal/cli"
+	keycommands "sluice/cmd/sluice/internal/keys"
 	"sluice/test/testenv"
 )
 
@@ -27,7 +29,7 @@ func TestKeyUpdate(t *testing.T) {
 	onBothEngines(t, func(t *testing.T, instance []string) {
 		before := time.Now()
 		key := shown(t, must(t, on(instance, "key create", "--scopes", "read", "--all-accounts", "--group", "team", "--json")...))[0]
-		update := func(args ...string) printedKey {
+		update := func(args ...string) keycommands.PrintedKey {
 			t.Helper()
 			updated := shown(t, must(t, on(instance, "key update", append(args, "--json", key.ID)...)...))[0]
 			if stored := shown(t, must(t, on(instance, "key show", "--json", key.ID)...))[0]; !reflect.DeepEqual(stored, updated) {
@@ -53,7 +55,7 @@ func TestKeyUpdate(t *testing.T) {
 		if got := update("--expires", "1h"); got.State != "revoked" {
 			t.Errorf("a revoked key was updated to %+v", got)
 		}
-		if r := sluice(on(instance, "key update", "--label", "x", "none")...); r.code != exitNotFound {
+		if r := sluice(on(instance, "key update", "--label", "x", "none")...); r.code != cli.ExitNotFound {
 			t.Errorf("an unknown key: %+v", r)
 		}
 	})
@@ -62,13 +64,13 @@ func TestKeyUpdate(t *testing.T) {
 func TestGroups(t *testing.T) {
 	onBothEngines(t, func(t *testing.T, instance []string) {
 		must(t, on(instance, "key create", "--scopes", "read", "--all-accounts", "--group", "team", "--stored-bytes", "5GiB", "--channels", "3")...)
-		parse := func(args ...string) (g printedGroup) {
+		parse := func(args ...string) (g keycommands.PrintedGroup) {
 			t.Helper()
 			testenv.OK(t, json.Unmarshal([]byte(must(t, args...).stdout), &g))
 			return g
 		}
-		want := printedGroup{"team", map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": keys.Unlimited},
-			map[string]int64{"storedBytes": 0, "occupiedBytes": 0, "storedObjects": 0, "openUploads": 0, "channels": 0}}
+		want := keycommands.PrintedGroup{Group: "team", Limits: map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": keys.Unlimited},
+			Used: map[string]int64{"storedBytes": 0, "occupiedBytes": 0, "storedObjects": 0, "openUploads": 0, "channels": 0}}
 		got := parse(on(instance, "group set", "team", "--stored-bytes", "10G", "--requests-per-second", "50", "--open-uploads", "unlimited", "--default", "channels", "--json")...)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("set: %+v, want %+v", got, want)
@@ -87,7 +89,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("the keys are %+v", keys)
 		}
 		for _, command := range [][]string{on(instance, "group show", "none"), on(instance, "group set", "none", "--channels", "1")} {
-			if r := sluice(command...); r.code != exitNotFound || r.stderr != "sluice: there is no group none: sluice key list shows the groups; a - is the group of one key, with the id of the key as its name\n" {
+			if r := sluice(command...); r.code != cli.ExitNotFound || r.stderr != "sluice: there is no group none: sluice key list shows the groups; a - is the group of one key, with the id of the key as its name\n" {
 				t.Errorf("%q: %+v", command, r)
 			}
 		}

@@ -3,7 +3,8 @@ package main
 import (
 	"slices"
 
-	"github.com/alecthomas/kong"
+	"sluice/cmd/sluice/internal/cli"
+	"sluice/cmd/sluice/internal/settings"
 )
 
 // helpCommand prints a command's help, as --help does.
@@ -12,23 +13,15 @@ type helpCommand struct {
 	Flags   bool     `env:"-" help:"Print the table of the flags of serve, in Markdown."`
 }
 
-// Help returns examples.
-func (helpCommand) Help() string {
-	return examples("sluice help", "sluice help key create", "sluice help --flags")
-}
-
 // Run prints the help.
-func (c *helpCommand) Run(console *console) error {
+func (c *helpCommand) Run(console *cli.Console, parser *parser) error {
 	if c.Flags {
-		return writeFlagTable(console.out, console.parser.kong.Model, settingTable(&configuration{}))
+		return settings.WriteTable(console.Out, parser.kong.Model, settings.Table(&settings.Configuration{}))
 	}
 	printed := false
-	p, err := console.newParser(kong.Writers(console.out, console.err), kong.Exit(func(int) { printed = true }))
-	if err != nil {
-		return err
-	}
-	if _, err := p.parse(append(slices.Clone(c.Command), "--help")); !printed {
-		return exitWith(exitUsage, err)
+	parser.kong.Exit = func(int) { printed = true }
+	if _, err := parser.parse(append(slices.Clone(c.Command), "--help")); !printed {
+		return cli.ExitWith(cli.ExitUsage, err)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/mattn/go-runewidth"
 
+	"sluice/cmd/sluice/internal/cli"
+	"sluice/cmd/sluice/internal/settings"
 	"sluice/test/testenv"
 )
 
@@ -57,7 +59,7 @@ func TestHelpFits(t *testing.T) {
 }
 
 func TestVersionAndHelpWork(t *testing.T) {
-	want := version() + "\n"
+	want := cli.Version() + "\n"
 	for _, line := range []string{"version", "--version", "-v"} {
 		if r := must(t, line); r.stdout != want || r.stderr != "" {
 			t.Errorf("%s: %+v, want %q", line, r, want)
@@ -96,7 +98,7 @@ func TestOutputFlagsAreTheSame(t *testing.T) {
 	p := testenv.Must(newParser(newCommands()))(t)
 	help := map[string]string{}
 	for _, command := range p.kong.Model.Leaves(true) {
-		json, quiet := flagOf(command, "json"), flagOf(command, "quiet")
+		json, quiet := settings.FlagOf(command, "json"), settings.FlagOf(command, "quiet")
 		if (json == nil) != (quiet == nil) && pathOf(command) != "cat" { // which has no output of its own
 			t.Errorf("%s has one of --json and --quiet", pathOf(command))
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,69 +10,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sluice/client"
-	"sluice/cmd/sluice/internal/contexts"
-	"sluice/cmd/sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
-
-// transportFunc is a server in memory.
-type transportFunc func(*http.Request) (*http.Response, error)
-
-func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// TestWaitsAreAnnounced checks that a command announces once that it waits for the server, above
-// the progress if there is any, and nothing of short waits. Invariant 152.
-func TestWaitsAreAnnounced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out, shown strings.Builder
-		c := &console{err: &out}
-		answers := []string{"2", "60", "200", ""}
-		server := transportFunc(func(r *http.Request) (*http.Response, error) {
-			answer := answers[0]
-			answers = answers[1:]
-			resp := &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: r}
-			if answer != "" {
-				resp.StatusCode = http.StatusServiceUnavailable
-				resp.Header.Set("Retry-After", answer)
-			}
-			return resp, nil
-		})
-		on, err := newClient(c, contexts.Server{URL: "http://localhost:9090"}, client.Options{Transport: server})
-		testenv.OK(t, err)
-		testenv.OK(t, on.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
-		const reason = " because the server asked: localhost:9090 responded 503 Service Unavailable (503, to be repeated after "
-		const waits = "sluice: waiting 1m0s" + reason + "1m0s)\nsluice: waiting 3m20s" + reason + "3m20s)\n"
-		testenv.Equal(t, out.String(), waits, "stderr")
-		time.Sleep(time.Hour)
-		c.shows(terminal.NewProgress(&shown, false))
-		c.waits(time.Minute, errors.New("it is busy"))
-		c.waits(time.Minute, errors.New("it is busy")) // of a parallel request
-		c.shows(nil)
-		testenv.Equal(t, shown.String(), "waiting 1m0s because the server asked: it is busy\n", "shown")
-	})
-}
-
-// TestSlowServersAreAnnounced checks that a command names the request for which it waits after 3
-// seconds without a byte, once for all requests.
-func TestSlowServersAreAnnounced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		c := &console{err: &out}
-		server := transportFunc(func(r *http.Request) (*http.Response, error) {
-			time.Sleep(4 * time.Second)
-			return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
-		})
-		on := testenv.Must(newClient(c, contexts.Server{URL: "http://localhost:9090"}, client.Options{Transport: server}))(t)
-		testenv.OK(t, on.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
-		testenv.OK(t, on.Delete(t.Context(), "team", "a", client.DeleteOptions{}))
-		testenv.Equal(t, out.String(), "sluice: waiting for the server's response: delete a blob\n", "stderr")
-	})
-}
 
 // listingServer has blobs with long names, in pages of 1,000, and counts the deletions.
 type listingServer struct {
@@ -132,7 +75,7 @@ func TestListingCommandsHoldOnePage(t *testing.T) {
 			s := startListing(t, 15_000)
 			before := testenv.Heap()
 			var stderr bytes.Buffer
-			if code := run(append(strings.Fields(command), "--url", s.URL), io.Discard, &stderr); code != exitOK {
+			if code := run(append(strings.Fields(command), "--url", s.URL), io.Discard, &stderr); code != cli.ExitOK {
 				t.Fatalf("exit code %d: %s", code, stderr.String())
 			}
 			if n := s.heap.Load() - before; n > most {
@@ -170,7 +113,7 @@ func TestHostileListings(t *testing.T) {
 				defer s.Close()
 				args := strings.Fields(strings.ReplaceAll(command, "DIR", testenv.MemoryDir(t)))
 				r := sluice(append(args, "--url", s.URL)...)
-				if r.code == exitOK || !strings.Contains(r.stderr, client.ErrBadResponse.Error()) {
+				if r.code == cli.ExitOK || !strings.Contains(r.stderr, client.ErrBadResponse.Error()) {
 					t.Errorf("exit code %d: %s", r.code, r.stderr)
 				}
 				if n := requests.Load(); n > 10 {
@@ -181,27 +124,5 @@ func TestHostileListings(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestRemovalSparesWhatIsNew checks that a blob that was written after the question is not deleted.
-func TestRemovalSparesWhatIsNew(t *testing.T) {
-	s := startListing(t, 5)
-	on, err := newClient(&console{err: io.Discard}, contexts.Server{URL: s.URL}, client.Options{})
-	testenv.OK(t, err)
-	var of remoteOperand
-	testenv.OK(t, of.UnmarshalText([]byte("team/x")))
-	d := &deletions{on: on, prefixes: []remoteOperand{of}}
-	if err := d.count(t.Context()); err != nil || d.blobs != 5 || d.bytes != 5 {
-		t.Fatalf("%d blobs with %d bytes, %v", d.blobs, d.bytes, err)
-	}
-	s.blobs = 7
-	n := 0
-	for _, err := range d.items(t.Context()) {
-		testenv.OK(t, err)
-		n++
-	}
-	if n != 5 {
-		t.Errorf("%d would be deleted", n)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/access/keys"
+	"sluice/cmd/sluice/internal/cli"
+	keycommands "sluice/cmd/sluice/internal/keys"
 	"sluice/internal/datadir"
 	"sluice/storage"
 	"sluice/test/testenv"
@@ -46,11 +47,11 @@ func keyCommandOn(data, command string, args ...string) []string {
 }
 
 // shown parses lines of JSON.
-func shown(t *testing.T, r ran) (keys []printedKey) {
+func shown(t *testing.T, r ran) (keys []keycommands.PrintedKey) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(r.stdout))
 	for d.More() {
-		var k printedKey
+		var k keycommands.PrintedKey
 		if err := d.Decode(&k); err != nil {
 			t.Fatalf("%v in %q", err, r.stdout)
 		}
@@ -89,12 +90,12 @@ func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
 	before := time.Now()
 	credential, id := makeKey(t, data, "--scopes", "write,read", "--accounts", "0xAB,bob,ab", "--group", "team", "--label", `the "first" one`, "--expires", "720h",
 		"--requests-per-second", "7", "--bytes-in-per-second", "unlimited", "--stored-bytes", "5GiB", "--stored-objects", "8", "--channels", "9")
-	want := printedKey{
+	want := keycommands.PrintedKey{
 		ID: id, State: "active", Scopes: []string{"read", "write"}, Group: "team", Label: `the "first" one`,
 		Accounts: []string{"0x00000000000000000000000000000000000000000000000000000000000000ab", "ab", "bob"},
 		Limits:   map[string]int64{"requestsPerSecond": 7, "bytesInPerSecond": -1, "storedBytes": 5 << 30, "storedObjects": 8, "channels": 9},
 	}
-	show := func(command, id string) printedKey {
+	show := func(command, id string) keycommands.PrintedKey {
 		t.Helper()
 		keys := shown(t, must(t, keyCommandOn(data, command, "--json", id)...))
 		if len(keys) != 1 {
@@ -183,7 +184,7 @@ func TestKeyRefusals(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	for _, args := range [][]string{{"list"}, {"show", "id"}, {"revoke", "id"}} {
 		r := sluice(keyCommandOn(data, args[0], args[1:]...)...)
-		if r.code != exitNotFound || !strings.Contains(r.stderr, "--data") {
+		if r.code != cli.ExitNotFound || !strings.Contains(r.stderr, "--data") {
 			t.Errorf("%q without data: exit code %d, %s", args, r.code, r.stderr)
 		}
 	}
@@ -205,16 +206,16 @@ func TestKeyRefusals(t *testing.T) {
 		"its group must be":           append(valid, "--group", "a b"),
 	} {
 		r := sluice(keyCommandOn(data, "create", args...)...)
-		code := exitUsage
+		code := cli.ExitUsage
 		if strings.HasPrefix(want, "its ") || strings.HasPrefix(want, "the group") {
-			code = exitFailed // only Create checks these
+			code = cli.ExitFailed // only Create checks these
 		}
 		if r.code != code || r.stdout != "" || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%q: exit code %d, %q, %q; want %d and a line that says %q", args, r.code, r.stdout, r.stderr, code, want)
 		}
 	}
 	const secret = "sluice_aaaaaaaaaaaaaaaa_bbbbbbbbbbbbbbbb"
-	if r := sluice(keyCommandOn(data, "revoke", secret)...); r.code != exitNotFound || strings.Contains(r.stderr, "bbbb") || !strings.Contains(r.stderr, "no such key") {
+	if r := sluice(keyCommandOn(data, "revoke", secret)...); r.code != cli.ExitNotFound || strings.Contains(r.stderr, "bbbb") || !strings.Contains(r.stderr, "no such key") {
 		t.Errorf("an unknown key: exit code %d, %s", r.code, r.stderr)
 	}
 }
@@ -230,7 +231,7 @@ func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 		t.Errorf("%+v, want a key that expires at about %v", made, want)
 	}
 	r := sluice(keyCommandOn(testenv.MemoryDir(t), "create", append(valid, time.Now().Add(ahead/2).Format(time.RFC3339))...)...)
-	if r.code != exitUsage || !strings.Contains(r.stderr, "is in the past") {
+	if r.code != cli.ExitUsage || !strings.Contains(r.stderr, "is in the past") {
 		t.Errorf("a key that has expired by the database's clock: %+v", r)
 	}
 }
@@ -241,7 +242,7 @@ func TestKeyIgnoresSettings(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	t.Setenv("SLUICE_SCOPES", "admin")
 	t.Setenv("SLUICE_ALL_ACCOUNTS", "true")
-	if r := sluice(keyCommandOn(data, "create")...); r.code != exitUsage {
+	if r := sluice(keyCommandOn(data, "create")...); r.code != cli.ExitUsage {
 		t.Errorf("variables created a key: %+v", r)
 	}
 	file := configFileOf(t, "data: "+data+"\nchunkset-price: 3\nreads: paid\n")
@@ -253,29 +254,9 @@ func TestKeyIgnoresSettings(t *testing.T) {
 		t.Errorf("with the file of serve in a variable: %+v", keys)
 	}
 	for _, line := range []string{"all-accounts: true", "json: true", "label: x", "config: other.yaml"} {
-		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != exitUsage || !strings.Contains(r.stderr, "unknown key") {
+		if r := sluice("key", "list", "--config", configFileOf(t, line)); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "unknown key") {
 			t.Errorf("a file with %q: %+v", line, r)
 		}
-	}
-}
-
-func TestPrintableTexts(t *testing.T) {
-	for text, want := range map[string]string{
-		"bob": "bob", "0xab": "0xab", "": `""`, "two words": `"two words"`, "a,b": `"a,b"`,
-		"\x1b[31m": `"\x1b[31m"`, "a\nb": `"a\nb"`, "\u202eevil": `"\u202eevil"`, `"`: `"\""`, "müller": "müller",
-	} {
-		testenv.Equal(t, printable(text), want, "what is shown of %q", text)
-	}
-}
-
-func TestStates(t *testing.T) {
-	now := time.Now()
-	for want, k := range map[string]keys.Key{
-		"active":  {Expires: now.Add(time.Hour)},
-		"expired": {Expires: now.Add(-time.Hour)},
-		"revoked": {Expires: now.Add(-time.Hour), Revoked: now},
-	} {
-		testenv.Equal(t, stateOf(k), want, "state of %+v", k)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 )
 
@@ -60,7 +61,7 @@ func TestKeysHaveS3Secrets(t *testing.T) {
 		t.Errorf("printed is %q", resealed.stderr)
 	}
 	r := sluice(in("reseal", "--s3-secret-key-file", file)...)
-	if r.code != exitFailed || !strings.Contains(r.stderr, id) {
+	if r.code != cli.ExitFailed || !strings.Contains(r.stderr, id) {
 		t.Errorf("sealed again without the key that has sealed it: %d, %q", r.code, r.stderr)
 	}
 	testenv.OK(t, filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
@@ -95,7 +96,7 @@ func TestS3SecretsNeedTheirFile(t *testing.T) {
 		"no such file":         {"--s3-secret-key-file", filepath.Join(filepath.Dir(open), "none")},
 	} {
 		r := sluice(keyCommandOn(data, "create", append([]string{"--scopes", "read", "--all-accounts", "--s3"}, args...)...)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "0101") {
+		if r.code != cli.ExitUsage || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "0101") {
 			t.Errorf("%q: exit code %d, %q, want %q", args, r.code, r.stderr, want)
 		}
 	}

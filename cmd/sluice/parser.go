@@ -11,13 +11,14 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sluice/cmd/sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/settings"
 	"sluice/internal/units"
 )
 
 // parser parses the command line, the environment and the configuration file.
 type parser struct {
 	kong *kong.Kong
-	read settingsFile
+	read settings.File
 }
 
 // newParser returns a parser of commands, which is a struct of them.
@@ -77,6 +78,7 @@ func parserOptions() []kong.Option {
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeString)),
 		kong.NamedMapper("path", kong.MapperFunc(decodePath)),
 		kong.PostBuild(setTexts),
+		kong.PostBuild(setDetails),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
 		kong.ValueFormatter(describeFlag),
 	}
@@ -86,7 +88,7 @@ func parserOptions() []kong.Option {
 // settings are the flags of serve, and other commands' flags with the same names if they read its
 // configuration file. A key's permissions, for example, are set by the command line only.
 func nameVariables(k *kong.Kong) error {
-	settings := settingsOf(k.Model)
+	settings := settings.Of(k.Model)
 	for _, command := range k.Model.Leaves(false) {
 		reads := slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "config" })
 		for _, flag := range command.Flags {
@@ -117,10 +119,10 @@ func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 // do the same, but kong expands every variable again for every flag.
 func setTexts(k *kong.Kong) error {
 	texts := []string{
-		"${data}", defaultData, "${default_url}", contexts.DefaultURL,
+		"${data}", settings.DefaultData, "${default_url}", contexts.DefaultURL,
 	}
-	for _, s := range settingTable(&configuration{}) {
-		texts = append(texts, "${"+s.name+"_help}", s.flagHelp())
+	for _, s := range settings.Table(&settings.Configuration{}) {
+		texts = append(texts, "${"+s.Name+"_help}", s.FlagHelp())
 	}
 	names := strings.NewReplacer(texts...)
 	for _, command := range k.Model.Leaves(false) {

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
+	"sluice/cmd/sluice/internal/settings"
 	"sluice/test/testenv"
 )
 
@@ -14,16 +17,16 @@ import (
 func TestRecipeOfASetting(t *testing.T) {
 	ownContexts(t)
 	var widgets int64 // for a field of node.Config
-	table := func(c *configuration) []setting {
-		return append(settingTable(c), setting{name: "max-widgets", section: limits, value: constant(&widgets, "12"), check: atLeast(&widgets, 10), help: "Maximum number of widgets."})
+	table := func(c *settings.Configuration) []settings.Setting {
+		return append(settings.Table(c), settings.Setting{Name: "max-widgets", Section: settings.Limits, Value: settings.Constant(&widgets, "12"), Check: settings.AtLeast(&widgets, 10), Help: "Maximum number of widgets."})
 	}
 	var commands *commands
-	parsed := func(args ...string) (*console, error) {
+	parsed := func(args ...string) (*kong.Context, *parser, error) {
 		commands = newCommands()
-		commands.Serve.settingFlags = newSettingFlags(table)
+		commands.Serve.Flags = settings.NewFlags(table)
 		p := testenv.Must(newParser(commands))(t)
 		command, err := p.parse(append([]string{"serve"}, args...))
-		return &console{parser: p, parsed: command}, err
+		return command, p, err
 	}
 	file := configFileOf(t, "max-widgets: 13\n")
 	for _, test := range []struct {
@@ -32,34 +35,35 @@ func TestRecipeOfASetting(t *testing.T) {
 		value    int64
 		source   string
 	}{
-		{nil, "", 12, sourceDefault},
+		{nil, "", 12, settings.SourceDefault},
 		{[]string{"--config", file}, "", 13, file + ":1"},
 		{[]string{"--config", file}, "14", 14, "SLUICE_MAX_WIDGETS"},
-		{[]string{"--config", file, "--max-widgets", "15"}, "14", 15, sourceFlag},
+		{[]string{"--config", file, "--max-widgets", "15"}, "14", 15, settings.SourceFlag},
 	} {
 		if test.variable != "" {
 			t.Setenv("SLUICE_MAX_WIDGETS", test.variable)
 		}
-		console, err := parsed(test.args...)
+		command, p, err := parsed(test.args...)
 		if err != nil || widgets != test.value {
 			t.Fatalf("%q: %d, %v", test.args, widgets, err)
 		}
-		printed := commands.Serve.effective(console)
-		if last := printed[len(printed)-1]; last.Name != "max-widgets" || last.Value != textOf(test.value) || last.Source != test.source {
+		printed := commands.Serve.Effective(command, &p.read)
+		if last := printed[len(printed)-1]; last.Name != "max-widgets" || last.Value != settings.TextOf(test.value) || last.Source != test.source {
 			t.Errorf("%q: printed as %+v", test.args, last)
 		}
 	}
-	if _, err := parsed("--max-widgets", "9"); err == nil || err.Error() != "--max-widgets 9: must be at least 10" {
+	if _, _, err := parsed("--max-widgets", "9"); err == nil || err.Error() != "--max-widgets 9: must be at least 10" {
 		t.Errorf("a wrong value: %v", err)
 	}
-	console := testenv.Must(parsed())(t)
+	_, p, err := parsed()
+	testenv.OK(t, err)
 	var documented strings.Builder
-	testenv.OK(t, writeFlagTable(&documented, console.parser.kong.Model, table(&configuration{})))
+	testenv.OK(t, settings.WriteTable(&documented, p.kong.Model, table(&settings.Configuration{})))
 	row := "| `--max-widgets N` | `SLUICE_MAX_WIDGETS` | `max-widgets` | `12` | Maximum number of widgets. | both |\n"
 	if !strings.HasSuffix(documented.String(), row) {
 		t.Errorf("docs/flags.md would not end in %s", row)
 	}
-	if words := candidates(t.Context(), console.parser.kong.Model.Node, []string{"serve", "--max-w"}); !slices.Equal(words, []string{"--max-widgets"}) {
+	if words := candidates(t.Context(), p.kong.Model.Node, []string{"serve", "--max-w"}); !slices.Equal(words, []string{"--max-widgets"}) {
 		t.Errorf("completion offers %q", words)
 	}
 }
@@ -68,7 +72,7 @@ func TestRecipeOfASetting(t *testing.T) {
 // recipe names mention them, except the code that acts on them.
 func TestRecipeNamesThePlaces(t *testing.T) {
 	recipe := recipeOf(t, "A flag")
-	places := []string{"cmd/sluice/settingtable.go", "docs/flags.md", "node/config.go"}
+	places := []string{"cmd/sluice/internal/settings/table.go", "docs/flags.md", "node/config.go"}
 	for _, place := range places {
 		if !strings.Contains(recipe, place) {
 			t.Errorf("the recipe does not name %s", place)

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/internal/logbuffer"
-	"sluice/node"
+	"sluice/cmd/sluice/internal/settings"
 	"sluice/test/testenv"
 )
 
@@ -24,9 +23,9 @@ func TestStartLineHasTheSettings(t *testing.T) {
 	p := testenv.Must(newParser(commands))(t)
 	parsed, err := p.parse([]string{"serve", "--allowed-hosts", "a.example,b.example", "--cors-origins", "https://a.example,https://b.example", "--verify-ttl", "5m"})
 	testenv.OK(t, err)
-	settings := commands.Serve.effective(&console{parser: p, parsed: parsed})
+	values := commands.Serve.Effective(parsed, &p.read)
 	var line bytes.Buffer
-	slog.New(slog.NewJSONHandler(&line, nil)).Info("serving", slog.Group("settings", settingAttrs(settings)...))
+	slog.New(slog.NewJSONHandler(&line, nil)).Info("serving", slog.Group("settings", settings.Attrs(values)...))
 	if bytes.Contains(line.Bytes(), []byte("canary")) {
 		t.Errorf("a password is logged: %s", &line)
 	}
@@ -40,30 +39,9 @@ func TestStartLineHasTheSettings(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, logged.Settings[name], want)
 		}
 	}
-	for _, s := range settings {
+	for _, s := range values {
 		if _, has := logged.Settings[s.Name]; has == slices.Contains([]string{"", "[]"}, fmt.Sprint(s.Value)) {
 			t.Errorf("%s with the value %v is logged: %v", s.Name, s.Value, has)
 		}
-	}
-}
-
-// TestLogForADeveloper checks when the lines about requests may show names: on a terminal, of a
-// local instance, in the format for people.
-// Invariant 50.
-func TestLogForADeveloper(t *testing.T) {
-	for _, test := range []struct {
-		profile    node.Profile
-		format     logbuffer.Format
-		onTerminal bool
-		want       bool
-	}{
-		{node.Local, logbuffer.Text, true, true},
-		{node.Local, logbuffer.Text, false, false},
-		{node.Local, logbuffer.JSON, true, false},
-		{node.Hosted, logbuffer.Text, true, false},
-	} {
-		c := configuration{logFormat: test.format}
-		c.node.Profile = test.profile
-		testenv.Equal(t, c.forDeveloper(test.onTerminal), test.want, "%+v", test)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"os"
 	"reflect"
 	"strings"
@@ -67,20 +66,4 @@ func textOfAny(value any) string {
 		texts = append(texts, item.(string))
 	}
 	return strings.Join(texts, ",")
-}
-
-// TestWordsAgreeWithDefaults checks that the words for the profiles' defaults are those defaults.
-func TestWordsAgreeWithDefaults(t *testing.T) {
-	asWritten := map[string]string{"": "required", "true": "on", "false": "off"}
-	for _, s := range settingTable(&configuration{}) {
-		d := s.value.defaults()
-		if _, derived := s.value.(boundLimits); derived || s.words == "" || d.local == "" && d.hosted == "" {
-			continue
-		}
-		local, hosted, _ := strings.Cut(strings.ReplaceAll(s.words, ", ", "; "), "; ")
-		wantLocal, wantHosted := cmp.Or(asWritten[d.local], d.local), cmp.Or(asWritten[d.hosted], d.hosted)
-		if strings.TrimSuffix(local, " if local") != wantLocal || hosted != wantHosted+" if hosted" {
-			t.Errorf("--%s: the words %q for %q and %q", s.name, s.words, wantLocal, wantHosted)
-		}
-	}
 }

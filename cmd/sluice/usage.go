@@ -3,18 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/cmd/sluice/internal/cli"
+	"sluice/cmd/sluice/internal/settings"
 )
 
 // usageError returns the mistake in the command line, a variable or the configuration file, its
 // place, and the remedy. The error err was returned by kong, or by a Validate method.
-func usageError(err error, read *settingsFile) error {
+func usageError(err error, read *settings.File) error {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) || parse.Context == nil {
 		return err
@@ -31,7 +33,7 @@ func usageError(err error, read *settingsFile) error {
 		if where == "" {
 			where = sourceOfError(ctx, text, read)
 		}
-		text = rewrite(ctx, command, text)
+		text = rewrite(command, text)
 		if where != "" {
 			text = where + ": " + text
 		}
@@ -55,14 +57,14 @@ var leadingFlag = regexp.MustCompile(`^--([a-z][a-z0-9-]*)`)
 
 // sourceOfError returns where the flag that an error begins with was set, or "" if it was set on
 // the command line or not at all.
-func sourceOfError(ctx *kong.Context, text string, read *settingsFile) string {
+func sourceOfError(ctx *kong.Context, text string, read *settings.File) string {
 	found := leadingFlag.FindStringSubmatch(text)
 	if found == nil {
 		return ""
 	}
 	for _, flag := range ctx.Flags() {
 		if flag.Name == found[1] {
-			if s := sourceOf(ctx, flag, read); s != sourceFlag && s != sourceDefault {
+			if s := settings.SourceOf(ctx, flag, read); s != settings.SourceFlag && s != settings.SourceDefault {
 				return s
 			}
 		}
@@ -70,34 +72,10 @@ func sourceOfError(ctx *kong.Context, text string, read *settingsFile) string {
 	return ""
 }
 
-// Where a value was set, if neither by a variable nor in a file.
-const (
-	sourceFlag    = "the command line"
-	sourceDefault = "the default"
-)
-
-// sourceOf returns where a flag was set: sourceFlag, a variable's name, the file and
-// line, or sourceDefault.
-func sourceOf(ctx *kong.Context, flag *kong.Flag, read *settingsFile) string {
-	onCommandLine := func(p *kong.Path) bool { return p.Flag == flag && !p.Resolved }
-	if slices.ContainsFunc(ctx.Path, onCommandLine) {
-		return sourceFlag
-	}
-	if name := variable(flag); name != "" {
-		return name
-	}
-	if read.file != nil && flag.Name != "config" {
-		if key := read.file.key(flag.Name); key != nil {
-			return read.file.where(key)
-		}
-	}
-	return sourceDefault
-}
-
 // rewrites are the errors of kong that explain too little, with the texts that replace them.
 var rewrites = []struct {
 	pattern *regexp.Regexp
-	text    func(ctx *kong.Context, command *kong.Node, found []string) string
+	text    func(command *kong.Node, found []string) string
 }{
 	{regexp.MustCompile(`^unknown flag (-[^ ,]*)`), unknownFlag},
 	{regexp.MustCompile(`^unexpected argument ((?s).+?)(?:, did you mean .*)?$`), unexpectedArgument},
@@ -108,18 +86,29 @@ var rewrites = []struct {
 	{regexp.MustCompile(`^--([a-z0-9-]+): missing value, expecting`), missingValue},
 	{regexp.MustCompile(`^--([a-z0-9-]+): .*perhaps try`), missingValue},
 	{regexp.MustCompile(`^--([a-z0-9-]+) must be one of (.*) but got "(.*)"$`), wrongChoice},
-	{regexp.MustCompile(`^--([a-z0-9-]+): bool value must be .* but got "?(.*?)"?$`), wrongBool},
+	{regexp.MustCompile(`^--([a-z0-9-]+): bool value must be .* but got "?(.*?)"?$`), sentence("--%s: want true or false, not %q")},
 	{regexp.MustCompile(`^--([a-z0-9-]+): expected a valid (\d+) bit (u?)int but got "((?s).*)"$`), wrongNumber},
-	{regexp.MustCompile(`^--([a-z0-9-]+): expected a float but got "((?s).*)"`), wrongFraction},
-	{regexp.MustCompile(`^\[?<[a-z.]+>(?: \.\.\.)?\]?: ((?s).*)$`), wrongArgument},
-	{regexp.MustCompile(`^--([a-z0-9-]+): expected "<key>=<value>" but got "((?s).*)"$`), wrongPair},
-	{regexp.MustCompile(`^--([a-z0-9-]+): slog: level string "((?s).*)": `), wrongLevel},
+	{regexp.MustCompile(`^--([a-z0-9-]+): expected a float but got "((?s).*)"`), sentence("--%s: want a number, not %q")},
+	{regexp.MustCompile(`^\[?<[a-z.]+>(?: \.\.\.)?\]?: ((?s).*)$`), sentence("%s")},
+	{regexp.MustCompile(`^--([a-z0-9-]+): expected "<key>=<value>" but got "((?s).*)"$`), sentence("--%s: want NAME=VALUE, not %q")},
+	{regexp.MustCompile(`^--([a-z0-9-]+): slog: level string "((?s).*)": `), sentence("--%s: want debug, info, warn or error, not %q")},
 }
 
-func rewrite(ctx *kong.Context, command *kong.Node, text string) string {
+// sentence returns a function that formats the found parts.
+func sentence(format string) func(*kong.Node, []string) string {
+	return func(_ *kong.Node, found []string) string {
+		var parts []any
+		for _, part := range found[1:] {
+			parts = append(parts, part)
+		}
+		return fmt.Sprintf(format, parts...)
+	}
+}
+
+func rewrite(command *kong.Node, text string) string {
 	for _, r := range rewrites {
 		if found := r.pattern.FindStringSubmatch(text); found != nil {
-			return r.text(ctx, command, found)
+			return r.text(command, found)
 		}
 	}
 	return text
@@ -138,14 +127,14 @@ func pathOf(command *kong.Node) string {
 	return strings.TrimSpace(pathOf(command.Parent) + " " + command.Name)
 }
 
-func unknownFlag(_ *kong.Context, command *kong.Node, found []string) string {
+func unknownFlag(command *kong.Node, found []string) string {
 	var names []string
 	for _, flags := range command.AllFlags(true) {
 		for _, flag := range flags {
 			names = append(names, "--"+flag.Name)
 		}
 	}
-	if held := removedSettings[strings.TrimPrefix(found[1], "--")]; held != "" && slices.Contains(names, "--config") {
+	if held := settings.Removed[strings.TrimPrefix(found[1], "--")]; held != "" && slices.Contains(names, "--config") {
 		return found[1] + " was removed: " + held
 	}
 	of := "sluice"
@@ -154,7 +143,7 @@ func unknownFlag(_ *kong.Context, command *kong.Node, found []string) string {
 	}
 	meant := flagSynonyms[found[1]]
 	if !slices.Contains(names, meant) {
-		meant = closest(found[1], names)
+		meant = cli.Closest(found[1], names)
 	}
 	if meant != "" {
 		return fmt.Sprintf("%s has no flag %s: did you mean %s?", of, found[1], meant)
@@ -198,10 +187,10 @@ var synonyms = map[string]string{
 	"login": "context add", "logout": "context rm", "configure": "context add", "rb": "rm -r", "search": "find", "keys": "key", "benchmark": "bench", "fsck": "check", "verify": "check", "audit": "check --books", "damaged": "check --recorded", "tree": "ls -r",
 }
 
-func unexpectedArgument(_ *kong.Context, command *kong.Node, found []string) string {
+func unexpectedArgument(command *kong.Node, found []string) string {
 	switch names := commandNames(command); {
 	case len(names) > 0:
-		meant := closest(found[1], names)
+		meant := cli.Closest(found[1], names)
 		if command.Parent == nil && synonyms[found[1]] != "" {
 			meant = synonyms[found[1]]
 		}
@@ -219,46 +208,38 @@ func unexpectedArgument(_ *kong.Context, command *kong.Node, found []string) str
 	}
 }
 
-func missingCommand(_ *kong.Context, command *kong.Node, _ []string) string {
+func missingCommand(command *kong.Node, _ []string) string {
 	if command.Parent == nil {
 		return "a command is missing: sluice help lists the commands"
 	}
 	return fmt.Sprintf("%s requires a command: %s", pathOf(command), strings.Join(commandNames(command), ", "))
 }
 
-func missingArgument(_ *kong.Context, command *kong.Node, found []string) string {
+func missingArgument(command *kong.Node, found []string) string {
 	name, _, _ := strings.Cut(found[1], ">")
 	return fmt.Sprintf("%s requires the argument %s: %s shows the usage", pathOf(command), strings.ToUpper(strings.TrimSuffix(name, "...")), helpOf(command))
 }
 
-func missingFlags(_ *kong.Context, command *kong.Node, found []string) string {
+func missingFlags(command *kong.Node, found []string) string {
 	return fmt.Sprintf("%s requires %s", pathOf(command), strings.ReplaceAll(found[1], "=", " "))
 }
 
-func flagOf(command *kong.Node, name string) *kong.Flag {
-	return findFlag(command, func(f *kong.Flag) bool { return f.Name == name })
-}
-
-func missingValue(_ *kong.Context, command *kong.Node, found []string) string {
+func missingValue(command *kong.Node, found []string) string {
 	placeholder := "VALUE"
-	if flag := flagOf(command, found[1]); flag != nil && flag.PlaceHolder != "" {
+	if flag := settings.FlagOf(command, found[1]); flag != nil && flag.PlaceHolder != "" {
 		placeholder = flag.PlaceHolder
 	}
 	return fmt.Sprintf("--%s requires a value: want --%s %s, or --%s=%s if the value begins with a dash", found[1], found[1], placeholder, found[1], placeholder)
 }
 
-func wrongChoice(_ *kong.Context, _ *kong.Node, found []string) string {
+func wrongChoice(_ *kong.Node, found []string) string {
 	choices := strings.ReplaceAll(strings.ReplaceAll(found[2], `"`, ""), ",", ", ")
 	return fmt.Sprintf("--%s %s: want one of %s", found[1], found[3], choices)
 }
 
-func wrongBool(_ *kong.Context, _ *kong.Node, found []string) string {
-	return fmt.Sprintf("--%s: want true or false, not %q", found[1], found[2])
-}
-
-func wrongNumber(_ *kong.Context, command *kong.Node, found []string) string {
+func wrongNumber(command *kong.Node, found []string) string {
 	want := "a whole number"
-	if flag := flagOf(command, found[1]); flag != nil {
+	if flag := settings.FlagOf(command, found[1]); flag != nil {
 		switch t := flag.Target.Type(); {
 		case t.Kind() == reflect.Uint8:
 			want = "a whole number from 0 to 255"
@@ -267,21 +248,6 @@ func wrongNumber(_ *kong.Context, command *kong.Node, found []string) string {
 		}
 	}
 	return fmt.Sprintf("--%s: want %s, not %q", found[1], want, found[4])
-}
-
-func wrongFraction(_ *kong.Context, _ *kong.Node, found []string) string {
-	return fmt.Sprintf("--%s: want a number, not %q", found[1], found[2])
-}
-
-// wrongArgument returns an argument's error, which names the mistake.
-func wrongArgument(_ *kong.Context, _ *kong.Node, found []string) string { return found[1] }
-
-func wrongPair(_ *kong.Context, _ *kong.Node, found []string) string {
-	return fmt.Sprintf("--%s: want NAME=VALUE, not %q", found[1], found[2])
-}
-
-func wrongLevel(_ *kong.Context, _ *kong.Node, found []string) string {
-	return fmt.Sprintf("--%s: want debug, info, warn or error, not %q", found[1], found[2])
 }
 
 // foreignVariables are the variables that begin with SLUICE_ and are not settings: those that
@@ -293,10 +259,10 @@ var foreignVariables = regexp.MustCompile(`^SLUICE_(?:SERVICE_.*|.*_SERVICE_.*|P
 func unknownVariables(app *kong.Application, environment []string) (warnings []string) {
 	const prefix = "SLUICE_"
 	var known []string // without the prefix
-	for _, name := range clientVariables {
+	for _, name := range cli.ClientVariables {
 		known = append(known, strings.TrimPrefix(name, prefix))
 	}
-	for _, flag := range settingsOf(app) {
+	for _, flag := range settings.Of(app) {
 		for _, name := range flag.Envs {
 			known = append(known, strings.TrimPrefix(name, prefix))
 		}
@@ -305,11 +271,11 @@ func unknownVariables(app *kong.Application, environment []string) (warnings []s
 	for _, pair := range environment {
 		name, _, _ := strings.Cut(pair, "=")
 		rest, ours := strings.CutPrefix(name, prefix)
-		if !ours || slices.Contains(known, rest) || len(removedVariables([]string{pair})) > 0 || foreignVariables.MatchString(name) {
+		if !ours || slices.Contains(known, rest) || len(settings.RemovedVariables([]string{pair})) > 0 || foreignVariables.MatchString(name) {
 			continue
 		}
 		warning := fmt.Sprintf("the environment variable %s is unknown and has no effect", name)
-		if meant := closest(rest, known); meant != "" {
+		if meant := cli.Closest(rest, known); meant != "" {
 			warning += fmt.Sprintf(": did you mean %s?", prefix+meant)
 		}
 		warnings = append(warnings, warning)
@@ -317,6 +283,3 @@ func unknownVariables(app *kong.Application, environment []string) (warnings []s
 	slices.Sort(warnings)
 	return warnings
 }
-
-// environment returns the process's environment. It is a variable for tests.
-var environment = os.Environ

@@ -6,10 +6,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"sluice/cmd/sluice/internal/terminal"
+	"sluice/cmd/sluice/internal/cli"
 )
 
-type versionCommand struct{ outputFlags }
+type versionCommand struct{ cli.OutputFlags }
 
 // printedVersion is the version in JSON.
 type printedVersion struct {
@@ -18,16 +18,9 @@ type printedVersion struct {
 	Platform string `json:"platform"` // such as linux/amd64
 }
 
-// Help returns examples.
-func (versionCommand) Help() string { return examples("sluice version", "sluice version --json") }
-
 // Run prints the version.
-func (v versionCommand) Run(c *console) error {
-	if v.JSON {
-		return terminal.WriteJSON(c.out, printedVersion{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
-	}
-	_, err := fmt.Fprintln(c.out, version())
-	return err
+func (v versionCommand) Run(c *cli.Console) error {
+	return v.Result(c, printedVersion{cli.Version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}, cli.Version())
 }
 
 // versionFlag prints the version and ends the process.
@@ -38,7 +31,7 @@ func (versionFlag) IgnoreDefault() {}
 
 // BeforeReset prints the version. kong calls it before it looks for a command.
 func (versionFlag) BeforeReset(k *kong.Kong) error {
-	_, err := fmt.Fprintln(k.Stdout, version())
+	_, err := fmt.Fprintln(k.Stdout, cli.Version())
 	if err == nil {
 		k.Exit(0)
 	}

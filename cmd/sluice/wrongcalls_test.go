@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 )
 
@@ -114,14 +115,14 @@ var wrongCalls = []wrongCall{
 	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file x --unsettled-limit 0", want: `--unsettled-limit 0: must be at least 1`},
 	{line: "serve --receiver-key-file x", want: `--receiver-key-file and --chain-api-key-file: require --chain-url; without a chain nothing is signed`},
 	{line: "serve --chain-api-key-file x", want: `--receiver-key-file and --chain-api-key-file: require --chain-url; without a chain nothing is signed`},
-	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file /nonexistent/key", code: exitFailed, want: `--receiver-key-file: open /nonexistent/key: no such file or directory`},
-	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE", file: "canary", code: exitFailed, want: `--receiver-key-file: the file $FILE: want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them`},
+	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file /nonexistent/key", code: cli.ExitFailed, want: `--receiver-key-file: open /nonexistent/key: no such file or directory`},
+	{line: "serve --chain-url http://127.0.0.1:1 --receiver-key-file $FILE", file: "canary", code: cli.ExitFailed, want: `--receiver-key-file: the file $FILE: want a private key of 64 hexadecimal digits, with ed25519-priv-0x or secp256k1-priv-0x before them`},
 	{line: "check --books --repair", want: `--books and --recorded each exclude the other, --read-bytes and --repair`},
 	{line: "key create --scopes", want: `--scopes requires a value: want --scopes SCOPE, or --scopes=SCOPE if the value begins with a dash`},
 	{line: "key create --scopes read", want: `--accounts or --all-accounts: exactly one of the two is required`},
 	{line: "key create --scopes read --all-accounts --expires 7", want: `--expires: 7 has no unit: want a duration, such as 7d for days, or Unix seconds`},
 	{line: "key create --scopes read --all-accounts --expires tomorrow", want: `--expires: want a duration from now, such as 30d or 720h, or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z, not "tomorrow"`},
-	{line: "key list --data /nonexistent/data", code: exitNotFound, want: `there is no data in the folder /nonexistent/data: name another with --data DIR`},
+	{line: "key list --data /nonexistent/data", code: cli.ExitNotFound, want: `there is no data in the folder /nonexistent/data: name another with --data DIR`},
 
 	{line: "key update ID", want: `nothing to change: set --scopes, --accounts, --all-accounts, --label, --expires, --s3 or --no-s3`},
 	{line: "key update ID --all-accounts --accounts a", want: `--accounts and --all-accounts: set one of them`},
@@ -142,16 +143,16 @@ var wrongCalls = []wrongCall{
 	{line: "health --timeout 0x", want: `--timeout: want a duration, such as 30s, 10m, 12h or 30d, not "0x"`},
 	{line: "health", variables: variables{"SLUICE_URL": "http://h", "SLUICE_CONTEXT": "prod"}, want: `SLUICE_URL and SLUICE_CONTEXT both name a server: unset one of them, or use --url or --context`},
 	{line: "info --key-file $FILE", file: " ", want: `--key-file: the file $FILE has no API key`},
-	{line: "account show $FILE", file: "canary", code: exitFailed, want: `the file $FILE: want an Ed25519 private key: 64 hexadecimal digits, with or without ed25519-priv-0x before them`},
-	{line: "account show /nonexistent/key", code: exitNotFound, want: `cannot read the account in /nonexistent/key: file does not exist: sluice account new makes one`},
-	{line: "account new $FILE", code: exitFailed, want: `cannot write the key to $FILE: file already exists and may hold the only copy of a key: name another file, or move it away`},
+	{line: "account show $FILE", file: "canary", code: cli.ExitFailed, want: `the file $FILE: want an Ed25519 private key: 64 hexadecimal digits, with or without ed25519-priv-0x before them`},
+	{line: "account show /nonexistent/key", code: cli.ExitNotFound, want: `cannot read the account in /nonexistent/key: file does not exist: sluice account new makes one`},
+	{line: "account new $FILE", code: cli.ExitFailed, want: `cannot write the key to $FILE: file already exists and may hold the only copy of a key: name another file, or move it away`},
 	{line: "completion tcsh", want: `there is no command "completion tcsh": sluice help completion lists the commands`},
 
 	// Contexts.
 	{line: "context add p http://h", want: `"p" is not a name of a context: want 2 to 64 of A-Z, a-z, 0-9, ".", "_" and "-", of which the first is a letter or a digit`},
 	{line: "context add prod h", want: `want the URL of a server, such as http://localhost:9090 or https://blobs.example.org/sluice, not "h"`},
 	{line: "context add prod http://u:canary@h", want: `the URL of a server has no user or password: put the API key into SLUICE_KEY, a file or a context`},
-	{line: "context use prod", code: exitNotFound, want: `there is no such context: prod (there are none yet: sluice context add NAME URL)`},
+	{line: "context use prod", code: cli.ExitNotFound, want: `there is no such context: prod (there are none yet: sluice context add NAME URL)`},
 
 	// Payments.
 	{line: "session use", want: `session use requires the argument ID: sluice help session use shows the usage`},
@@ -182,7 +183,7 @@ var wrongCalls = []wrongCall{
 	{line: "cp a :team/b :team/c/", want: `a and :team/b are not on one server: copy from one after another`},
 	{line: "cp one:team/a two:team/b dir/", want: `one:team/a and two:team/b are not on one server: copy from one after another`},
 	{line: "cp :team/a :me/a :team/c/", want: `team/a and me/a would both be team/c/a: copy one of them by itself`},
-	{line: "put a team/b", code: exitNotFound, want: `there is no file a`},
+	{line: "put a team/b", code: cli.ExitNotFound, want: `there is no file a`},
 	{line: "put . team/b", want: `. is a folder: use -r to store the files in it`},
 	{line: "put - team/", want: `standard input has no name: want ACCOUNT/NAME and not team/`},
 	{line: "put a /b", want: `"/b" has no account: want ACCOUNT/NAME, such as team/photo.jpg`},
@@ -197,7 +198,7 @@ var wrongCalls = []wrongCall{
 	{line: "get", want: `get requires the argument BLOB: sluice help get shows the usage`},
 	{line: "get team", want: `team/ is not a blob: use -r to read all blobs below it`},
 	{line: "get -r team -", want: `team/ cannot be written to standard output: want a single blob; sluice cat writes several`},
-	{line: "get team/a none/b", code: exitNotFound, want: `there is no folder none`},
+	{line: "get team/a none/b", code: cli.ExitNotFound, want: `there is no folder none`},
 	{line: "get team/a ''", want: `the name of the file is empty: want a file, a folder, or - for standard output`},
 	{line: "get team/..", want: `.. cannot be the name of a file: name the file after the blob`},
 	{line: "get :team/a", want: `":team/a": an account has no colon: want ACCOUNT/NAME, and name the server with --context or --url`},
@@ -210,7 +211,7 @@ var wrongCalls = []wrongCall{
 	{line: "cat team/a --session ID --max-chunksets 0", want: `--max-chunksets 0: must be at least 1`},
 	{line: "sync :team b --pay --max-price 1 --max-spend 9 --purchase 0", want: `--purchase 0: must be at least 1`},
 	{line: "sync . :team --pay --max-price 1 --max-spend 9", want: `the source is local: --pay and the other flags for paid reads have no meaning`},
-	{line: "cat team/a --pay --max-price 1 --max-spend 9 --account-file /nonexistent/key", code: exitNotFound, want: `cannot read the account in /nonexistent/key: file does not exist: sluice account new makes one`},
+	{line: "cat team/a --pay --max-price 1 --max-spend 9 --account-file /nonexistent/key", code: cli.ExitNotFound, want: `cannot read the account in /nonexistent/key: file does not exist: sluice account new makes one`},
 	{line: "ls -R team", want: `ls has no flag -R: did you mean --recursive?`},
 	{line: "rm -f team/a", want: `rm has no flag -f: did you mean --yes?`},
 	{line: "login", want: `there is no command "login": did you mean context add?`},
@@ -238,7 +239,7 @@ var wrongCalls = []wrongCall{
 	{line: "cp :team/a b --meta x=y", want: `the target is local: --expires and the other flags for stored blobs have no meaning`},
 	{line: "sync a b", want: `a and b are both local: did you mean :b, which is on the current server? CONTEXT:ACCOUNT/NAME is on another`},
 	{line: "sync - :team", want: `sync has no - as operand: want a folder and CONTEXT:ACCOUNT/PREFIX/`},
-	{line: "sync none :team", code: exitNotFound, want: `there is no folder none`},
+	{line: "sync none :team", code: cli.ExitNotFound, want: `there is no folder none`},
 
 	// Transfers.
 	{line: "put a b team/ --jobs 0", want: `--jobs 0: must be from 1 to 256`},
@@ -324,7 +325,7 @@ func TestWrongCalls(t *testing.T) {
 					args[i] = ""
 				}
 			}
-			code := cmp.Or(call.code, exitUsage)
+			code := cmp.Or(call.code, cli.ExitUsage)
 			want := "sluice: " + strings.ReplaceAll(call.want, "$FILE", file) + "\n"
 			if r := sluice(args...); r.code != code || r.stdout != "" || r.stderr != want {
 				t.Errorf("exit code %d, %q\n got %s\nwant %s", r.code, r.stdout, r.stderr, want)
@@ -364,7 +365,7 @@ func TestFailedStartsNameTheRemedy(t *testing.T) {
 		"sluice: the folder " + foreign + ` is not a data folder (it contains "photo.jpg"): name another with --data DIR` + "\n":                                          {"--addr", "127.0.0.1:0", "--data", foreign},
 		"newer than this program: use the version of sluice that wrote it, or a newer one\n":                                                                              {"--addr", "127.0.0.1:0", "--data", newer},
 	} {
-		if r := sluice(append([]string{"serve"}, args...)...); r.code != exitFailed || !strings.Contains(r.stderr, want) {
+		if r := sluice(append([]string{"serve"}, args...)...); r.code != cli.ExitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("%q: %+v, want %q", args, r, want)
 		}
 	}

@@ -92,7 +92,7 @@ func Bytes(n int64) string {
 }
 
 // Count returns a number with its noun, such as "1 blob" or "2 blobs".
-func Count[N int | int64](n N, noun string) string {
+func Count[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -123,6 +123,8 @@ var (
 	rooms = "database/sqlstore/internal"
 	// composition opens stores and connects the layers.
 	composition = []string{"backup", "instance", "node", "storage"}
+	// commandParts know no command.
+	commandParts = []string{"cmd/sluice/internal/accountkey", "cmd/sluice/internal/contexts", "cmd/sluice/internal/ephemeral", "cmd/sluice/internal/operand", "cmd/sluice/internal/terminal"}
 	// generators send requests; the service does not import them.
 	generators = []string{"load"}
 	// testOnly are tests, benchmarks and a tool. They may be imported by tests only.
@@ -144,6 +146,20 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "cmd/sluice/internal/ephemeral"):
 		return []string{"internal"}, true
+	case within(dir, "cmd/sluice/internal/cli"):
+		return append([]string{"blob", "client", "database", "internal", "storage", "wire"}, commandParts...), true
+	case within(dir, "cmd/sluice/internal/settings"):
+		return slices.Concat([]string{"cmd/sluice/internal/cli", "exchange", "httpapi", "s3api", "internal", "database/whole"}, composition, services, contracts, pure), true
+	case within(dir, "cmd/sluice/internal/serving"):
+		return append([]string{"cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "internal", "node"}, commandParts...), true
+	case within(dir, "cmd/sluice/internal/payments"):
+		return append([]string{"cmd/sluice/internal/cli", "client", "internal", "wire"}, commandParts...), true
+	case within(dir, "cmd/sluice/internal/blobs"):
+		return append([]string{"cmd/sluice/internal/cli", "cmd/sluice/internal/payments", "blob", "client", "internal", "node"}, commandParts...), true
+	case within(dir, "cmd/sluice/internal/servers"):
+		return append([]string{"cmd/sluice/internal/cli", "client", "conformance", "internal", "load", "wire"}, commandParts...), true
+	case within(dir, "cmd/sluice/internal/keys"), within(dir, "cmd/sluice/internal/instances"):
+		return slices.Concat([]string{"cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "s3api", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"cmd/sluice/internal", "client", "collect", "conformance", "exchange", "httpapi", "s3api", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "node"):

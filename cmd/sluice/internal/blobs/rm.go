@@ -1,0 +1,143 @@
+package blobs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"sluice/client"
+	"sluice/client/folder"
+	"sluice/cmd/sluice/internal/cli"
+	"sluice/cmd/sluice/internal/operand"
+	"sluice/cmd/sluice/internal/terminal"
+	"sluice/internal/units"
+)
+
+// Rm deletes blobs.
+type Rm struct {
+	Blobs []cli.RemoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ with -r. Several are possible."`
+
+	Recursive bool `short:"r" env:"-" help:"Delete all blobs below the prefix. The command asks before."`
+	Yes       bool `short:"y" env:"-" help:"Do not ask."`
+	DryRun    bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
+
+	cli.ServerFlags
+	cli.OutputFlags
+}
+
+// Run deletes the blobs.
+func (c *Rm) Run(ctx context.Context, console *cli.Console) error {
+	for _, of := range c.Blobs {
+		if of.Folder() && !c.Recursive {
+			return cli.Usagef("%s is not a blob: use -r to delete all blobs below it", terminal.Name(of.String()))
+		}
+	}
+	on, err := c.Client(console, "")
+	if err != nil {
+		return err
+	}
+	b := newBatch(console, c.OutputFlags, folder.Options{DryRun: c.DryRun})
+	return b.end(ctx, c.run(ctx, b, on))
+}
+
+func (c *Rm) run(ctx context.Context, b *batch, on *client.Client) error {
+	if !c.Recursive {
+		for _, of := range c.Blobs {
+			b.Delete(b.item(on, of.Remote), true)
+		}
+		return b.run(ctx)
+	}
+	d := &deletions{on: on, prefixes: c.Blobs}
+	if err := d.check(ctx, b); err != nil || len(d.prefixes) == 0 {
+		return err
+	}
+	if !c.Yes && !c.DryRun {
+		if err := d.count(ctx); err != nil {
+			return err
+		}
+		question := fmt.Sprintf("Delete %s (%s)?", units.Count(d.blobs, "blob"), units.Bytes(d.bytes))
+		if err := cli.Confirm(ctx, b.console, question); err != nil {
+			return err
+		}
+	}
+	b.runListed(ctx, d.items(ctx))
+	return nil
+}
+
+// deletions deletes the blobs below prefixes. It holds a page of their names in memory.
+type deletions struct {
+	on       *client.Client
+	prefixes []cli.RemoteOperand
+
+	// The totals that count has found.
+	blobs, bytes int64
+	newest       time.Time // the last modification
+}
+
+// list returns the blobs below a prefix.
+func (d *deletions) list(ctx context.Context, prefix operand.Remote, pageSize int) iter.Seq2[client.Entry, error] {
+	return d.on.List(ctx, prefix.Account, client.ListOptions{Prefix: prefix.Name, PageSize: pageSize})
+}
+
+// check returns an error if there are no blobs below a prefix. It omits accounts without blobs.
+func (d *deletions) check(ctx context.Context, b *batch) error {
+	var some []cli.RemoteOperand
+	for _, of := range d.prefixes {
+		prefix, found := cli.AsFolder(of.Remote), false
+		for _, err := range d.list(ctx, prefix, 1) {
+			if err != nil {
+				return blobError(prefix, err)
+			}
+			found = true
+			break
+		}
+		if found {
+			some = append(some, of)
+		} else if err := b.nothingAt(prefix); err != nil {
+			return fmt.Errorf("%w; nothing was deleted", err)
+		}
+	}
+	d.prefixes = some
+	return nil
+}
+
+// count counts the blobs that would be deleted.
+func (d *deletions) count(ctx context.Context) error {
+	for _, of := range d.prefixes {
+		prefix := cli.AsFolder(of.Remote)
+		for e, err := range d.list(ctx, prefix, 0) {
+			if err != nil {
+				return blobError(prefix, err)
+			}
+			d.blobs++
+			d.bytes += e.Size
+			if e.LastModified.After(d.newest) {
+				d.newest = e.LastModified
+			}
+		}
+	}
+	return nil
+}
+
+// items returns the blobs to delete, without those that were written after they were counted:
+// nobody has agreed to their deletion.
+func (d *deletions) items(ctx context.Context) iter.Seq2[folder.Item, error] {
+	return func(yield func(folder.Item, error) bool) {
+		for _, of := range d.prefixes {
+			prefix := cli.AsFolder(of.Remote)
+			for e, err := range d.list(ctx, prefix, 0) {
+				if err != nil {
+					yield(folder.Item{}, blobError(prefix, err))
+					return
+				}
+				if d.blobs > 0 && e.LastModified.After(d.newest) {
+					continue
+				}
+				if !yield(folder.Item{Client: d.on, Account: prefix.Account, Name: e.Name}, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package keys
+
+import (
+	"sluice/cmd/sluice/internal/cli"
+)
+
+// Help has the commands' detailed helps by the words of the commands.
+var Help = map[string]string{
+	"bucket alias":  cli.Examples("sluice bucket alias photos 0x1"),
+	"bucket list":   cli.Examples("sluice bucket list --json"),
+	"bucket remove": cli.Examples("sluice bucket remove photos"),
+	"key create":    cli.Examples("sluice key create --scopes read,write --accounts team-a --expires 30d", "sluice key create --scopes write --accounts team-a --s3 --config my.yaml", "sluice key create --scopes admin --all-accounts --label operator"),
+	"key list":      cli.Examples("sluice key list", "sluice key list --json"),
+	"key show":      cli.Examples("sluice key show ID"),
+	"key revoke":    cli.Examples("sluice key revoke ID"),
+	"key reseal":    cli.Examples("sluice key reseal --s3-secret-key-file ./s3.key"),
+	"group show":    cli.Examples("sluice group show team-a", "sluice group show team-a --json"),
+	"group set":     cli.Examples("sluice group set team-a --stored-bytes 10G --requests-per-second 50", "sluice group set team-a --open-uploads unlimited --default channels"),
+	"key update":    cli.Examples("sluice key update ID --expires 30d", "sluice key update ID --scopes read,write --accounts team-a,team-b", "sluice key update ID --all-accounts --label CI --expires never"),
+}
