@@ -45,7 +45,7 @@ func TestFind(t *testing.T) {
 		{"find -q nobody", 0, "", ""},
 		{"find team/none/", 3, "", "sluice: there are no blobs below team/none/\n"},
 		{"find team/none", 3, "", "sluice: there are no blobs with names that begin with team/none\n"},
-		{"find team --name cache/", 2, "", "sluice: --name cache/: no blob has such a name: cache/** matches what is in the folder\n"},
+		{"find team --name cache/", 2, "", "sluice: --name cache/: no blob has such a name: cache/** matches the blobs in the folder\n"},
 		{"find team --name [", 2, "", "sluice: --name: the request is invalid: the pattern \"[\" has a [ without characters and a ]\n"},
 		{"find team --larger much", 2, "", "sluice: --larger: want a size, such as 10MiB, not \"much\"\n"},
 		{"find team --older-than=-1h", 2, "", "sluice: --older-than -1h0m0s: must not be negative\n"},

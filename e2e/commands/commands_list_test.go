@@ -213,9 +213,9 @@ func TestOutcomesThatAreUnknown(t *testing.T) {
 		want string
 		left string // blobs
 	}{
-		{[]string{"put", "-r", dir, dir + "/none", "team/"}, 1, "it is unknown what was done: ", "a b"},
+		{[]string{"put", "-r", dir, dir + "/none", "team/"}, 1, "the outcome is unknown: ", "a b"},
 		{[]string{"sync", dir, ":" + below}, 5, "1 of 3 were not done, or it is unknown whether they were; the first error is: ", "a b c"},
-		{[]string{"rm", below + "a", below + "b"}, 1, "it is unknown what was done: ", "c"},
+		{[]string{"rm", below + "a", below + "b"}, 1, "the outcome is unknown: ", "c"},
 	} {
 		if r := s.Sluice(append(test.args, "--retry-for", "0s")...); r.Code != test.code || !strings.Contains(r.Stderr, "\nsluice: "+test.want) {
 			t.Errorf("%q: %+v, want exit code %d and %q", test.args, r, test.code, test.want)

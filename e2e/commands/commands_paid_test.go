@@ -65,7 +65,7 @@ func TestPaidCommands(t *testing.T) {
 	paid := func(maxSpend int, args ...string) []string { return append(args, pays(maxSpend)...) }
 
 	// Without the flags, an error names the flags to add, and the command writes nothing.
-	const hint = "; --pay --max-price AMOUNT --max-spend AMOUNT buys what is needed, and --session ID pays with a session of sluice pay\n"
+	const hint = "; --pay --max-price AMOUNT --max-spend AMOUNT buys the chunksets, and --session ID pays with a session of sluice pay\n"
 	run(4, "", hint, "cat", "0x1/a")
 	run(4, "", hint, "get", "0x1/a", dir)
 	run(4, "", hint, "get", "0x1/a", "-")

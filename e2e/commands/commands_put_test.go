@@ -202,7 +202,7 @@ func TestPutOfStandardInput(t *testing.T) {
 }
 
 // resumable is a command's hint that it can be run again to go on.
-const resumable = "what was transferred of large files is kept; run the same command again to go on\n"
+const resumable = "transferred parts of large files are kept; run the same command again to go on\n"
 
 // TestOutageSaysHowToGoOn ends the server within an upload, and before one. Only the command that
 // has transferred something prints that it can be run again to go on, and it can.

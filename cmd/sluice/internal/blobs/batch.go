@@ -83,7 +83,7 @@ func newBatch(console *cli.Console, output cli.OutputFlags, o folder.Options) *b
 
 // Consequences of an interruption.
 const (
-	resumable     = "what was transferred of large files is kept; run the same command again to go on"
+	resumable     = "transferred parts of large files are kept; run the same command again to go on"
 	partlyMoved   = "some may be moved; run the same command again to go on"
 	partlyDeleted = "some may be deleted"
 )
@@ -391,7 +391,7 @@ func (b *batch) finish(ctx context.Context) error {
 	case first != nil && total <= 1:
 		return first
 	case first != nil && succeeded == 0 && b.unknown:
-		return cli.ExitWith(cli.ExitFailed, fmt.Errorf("it is unknown what was done: %w", first))
+		return cli.ExitWith(cli.ExitFailed, fmt.Errorf("the outcome is unknown: %w", first))
 	case first != nil && succeeded == 0:
 		return fmt.Errorf("nothing was done: %w", first)
 	case notDone > 0 && b.unknown:

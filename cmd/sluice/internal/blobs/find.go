@@ -105,7 +105,7 @@ func namesLike(patterns []string) (*folder.Filter, error) {
 	var rules []folder.Rule
 	for _, p := range patterns {
 		if strings.HasSuffix(p, "/") {
-			return nil, cli.Usagef("--name %s: no blob has such a name: %s** matches what is in the folder", p, p)
+			return nil, cli.Usagef("--name %s: no blob has such a name: %s** matches the blobs in the folder", p, p)
 		}
 		rules = append(rules, folder.Rule{Pattern: p})
 	}

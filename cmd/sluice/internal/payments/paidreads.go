@@ -88,7 +88,7 @@ func (r *PaidReads) Explain(err error) error {
 	e, reported := errors.AsType[*client.Error](err)
 	switch {
 	case r.payment == nil:
-		return fmt.Errorf("%w; --pay --max-price AMOUNT --max-spend AMOUNT buys what is needed, and --session ID pays with a session of sluice pay", err)
+		return fmt.Errorf("%w; --pay --max-price AMOUNT --max-spend AMOUNT buys the chunksets, and --session ID pays with a session of sluice pay", err)
 	case r.payment.MaxChunksets > 0 && (!reported || e.Code == wire.CodeChargeAboveLimit):
 		return fmt.Errorf("%w; --max-chunksets sets the limit", err)
 	case r.payment.Payer == nil:
@@ -126,7 +126,7 @@ func (r *PaidReads) Report(ctx context.Context, console *cli.Console, output cli
 		defer cancel()
 		st, err := payer.Status(ctx)
 		if err != nil {
-			return cli.About(fmt.Sprintf("%s charged, and it is unknown what was spent", units.Count(p.ChunksetsCharged, "chunkset")), err)
+			return cli.About(fmt.Sprintf("%s charged, and the spending is unknown", units.Count(p.ChunksetsCharged, "chunkset")), err)
 		}
 		p.Spent, p.TotalSpent, p.SessionID, p.ChannelID, p.StateFile = st.Added, st.Spent, st.SessionID, st.ChannelID, r.file
 	}
