@@ -34,7 +34,7 @@ func echo(t *testing.T) (address string) {
 func TestNetwork(t *testing.T) {
 	n := fault.Before(t, echo(t))
 	later := func(fault.Piece) fault.Trouble { return fault.Trouble{Kind: fault.Delay, Time: time.Millisecond} }
-	never := func(p fault.Piece) fault.Trouble {
+	never := func(fault.Piece) fault.Trouble {
 		defer func() { go n.Cut() }()
 		return fault.Trouble{Kind: fault.Delay}
 	}
