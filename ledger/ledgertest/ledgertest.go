@@ -1,5 +1,5 @@
-// Package ledgertest is the conformance suite that every implementation of ledger.Store must pass,
-// and a set of benchmarks. See package dbtest, which runs its checks.
+// Package ledgertest is the conformance suite that every implementation of ledger.Store must pass.
+// See package dbtest, which runs its checks.
 package ledgertest
 
 import (
@@ -17,7 +17,6 @@ func Checks() []dbtest.Check {
 			check("census/amounts", censusAmounts),
 			check("purge/sessions", purgeSessions),
 			check("model/payments", modelPayments),
-			check("model/submissions", modelSubmissions),
 		},
 	)
 }

@@ -441,3 +441,59 @@ func channelReadings(p *probe) {
 	p.Must(got.State(p.Clock.Now()) == ledger.ChannelExpired, "the expiry was not recorded")
 	p.Is(dbtest.Error(p.Store.RecordReading(p.Ctx, "unknown", old)), database.ErrNotFound, "a reading of an unknown channel")
 }
+
+func submissionPostpone(p *probe) {
+	c := p.onChain("c", 1000)
+	postpone := func(sequence int64, d time.Duration) {
+		p.OK(p.Store.Postpone(p.Ctx, "c", sequence, p.Clock.Now().Add(d)), "postpone")
+	}
+	s := p.sends(c, 1, 10, 1, time.Hour)
+	p.due(0, s)
+	postpone(2, time.Minute)
+	p.due(0, s)
+	postpone(1, time.Minute)
+	p.Reopen()
+	p.due(time.Minute - time.Microsecond)
+	p.due(time.Minute, s)
+	p.Equal(p.getChannel("c").Accepted, int64(10), "the accepted amount")
+	s = p.sends(c, 2, 11, 1000, time.Hour) // a replacement does not postpone it
+	p.due(time.Minute - time.Microsecond)
+	p.due(time.Minute, s)
+	s = p.sends(c, 3, 20, 1, time.Hour) // but one that is due earlier is due earlier
+	p.due(0, s)
+	local := p.Channel("ledger", "s", 100)
+	p.reads(local, 1, 1, 1, 1)
+	p.OK(p.Store.Postpone(p.Ctx, "ledger", 1, p.Clock.Now()), "postpone a settlement that is never due")
+	p.OK(p.Store.Postpone(p.Ctx, "unknown", 1, p.Clock.Now()), "postpone nothing")
+	p.due(time.Hour, s)
+	p.Audited()
+}
+
+// submissionWithin checks when settlements are due of payments that live long.
+func submissionWithin(p *probe) {
+	lives := func(id string, amount int64, change func(*ledger.Offer)) ledger.Settlement {
+		c := p.onChain(id, 1000)
+		pay := p.pay(c, 1, amount)
+		pay.Expires, pay.SettleAt, pay.SettleWithin = p.Clock.Now().Add(365*24*time.Hour), 1000, 24*time.Hour
+		change(&pay)
+		dbtest.Value(p.Store.PayRead(p.Ctx, ledger.ReadPurchase{Offer: pay, Price: 1, Count: 1}))
+		return settlement(pay, id)
+	}
+	short := lives("short", 1, func(p *ledger.Offer) { p.Expires = p.Expires.Add(-364 * 24 * time.Hour) })
+	day := lives("day", 1, func(*ledger.Offer) {})
+	half := lives("half", 1, func(p *ledger.Offer) { p.SettleWithin = 0 })
+	p.due(12*time.Hour - time.Microsecond)
+	p.due(12*time.Hour, short)
+	p.due(24*time.Hour-time.Microsecond, short)
+	p.due(24*time.Hour, short, day)
+	p.due(dbtest.ChannelLife/2-time.Microsecond, short, day)
+	p.due(dbtest.ChannelLife/2, short, day, half) // half the time until the channel expires
+	limited := func(p *ledger.Offer) { p.StartingLimit, p.UnsettledLimit = 100, 1000 }
+	lives("below", 49, limited)
+	p.due(0)
+	at := lives("at half of the limit", 50, limited)
+	p.due(0, at)
+	one := lives("one", 1, func(p *ledger.Offer) { p.StartingLimit, p.UnsettledLimit = 1, 1 })
+	p.due(0, at, one)
+	p.Audited()
+}

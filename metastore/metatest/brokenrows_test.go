@@ -30,18 +30,26 @@ const (
 	committed = `AFTER UPDATE OF state ON uploads WHEN NEW.state = 1`
 	aborted   = `AFTER UPDATE OF state ON uploads WHEN NEW.state = 2`
 	resent    = `AFTER UPDATE ON parts`
+
+	firstShared = `AFTER INSERT ON shares`
+	countedUp   = `AFTER UPDATE OF refs ON shares WHEN NEW.refs > OLD.refs`
+	countedDown = `AFTER UPDATE OF refs ON shares WHEN NEW.refs < OLD.refs`
 )
 
-// TestBrokenRowsAreCaught breaks a store's rows.
+// TestBrokenRowsAreCaught breaks a store's rows. Planted faults break how its methods answer.
 func TestBrokenRowsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "overwrite loses the garbage", Schema: dbtest.On(`AFTER INSERT ON garbage`, `DELETE FROM garbage WHERE content = NEW.content; DELETE FROM extents WHERE content = NEW.content`), Caught: []string{"blobs/overwrite", "garbage/life"}},
 		{Name: "keeps extents that were stored ahead", Schema: dbtest.On(`AFTER UPDATE OF since ON garbage`, `UPDATE garbage SET since = 1 << 62 WHERE content = NEW.content`), Caught: []string{"blobs/large-refused"}},
 		{Name: "calls every date unique", Schema: dbtest.On(`AFTER UPDATE ON blobs`, `UPDATE blobs SET shared_second = 0 WHERE content = NEW.content`), Caught: []string{"blobs/dates"}},
-		{Name: "keeps the metadata of a replaced blob", Schema: dbtest.On(replaced, `UPDATE blobs SET metadata = CAST(NEW.content || substr(OLD.metadata, 17) AS BLOB) WHERE content = NEW.content AND COALESCE(length(NEW.metadata), 0) = 0`), Caught: []string{"blobs/metadata", "model/history"}},
+		{Name: "keeps the metadata of a replaced blob", Schema: dbtest.On(replaced, `UPDATE blobs SET metadata = CAST(NEW.content || substr(OLD.metadata, 17) AS BLOB) WHERE content = NEW.content AND COALESCE(length(NEW.metadata), 0) = 0`), Caught: []string{"blobs/metadata"}},
 		{Name: "loses the metadata of an upload", Schema: dbtest.On(`AFTER INSERT ON uploads`, `UPDATE uploads SET metadata = NULL WHERE id = NEW.id`), Caught: []string{"blobs/metadata", "uploads/life", "model/history"}},
 		{Name: "cuts metadata", Schema: dbtest.On(replaced, `UPDATE blobs SET metadata = substr(metadata, 1, 2000) WHERE content = NEW.content`), Caught: []string{"blobs/metadata"}},
 		{Name: "loses the owner in a complete", Schema: dbtest.On(committed, `UPDATE blobs SET owner = NULL WHERE content = NEW.content`), Caught: []string{"usage/owners"}},
+		{Name: "heals without garbage", Schema: dbtest.On(`AFTER INSERT ON garbage WHEN NEW.owner IS NULL AND NEW.charge = 0`, `DELETE FROM extents WHERE content = NEW.content; DELETE FROM garbage WHERE content = NEW.content`), Caught: []string{"integrity/heal"}},
+		{Name: "keeps the record of healed damage", Schema: dbtest.On(`AFTER DELETE ON damaged`, `INSERT INTO damaged SELECT OLD.content, OLD.part, OLD.off, OLD.size, OLD.object, OLD.bad, OLD.bytes, OLD.since, OLD.reason`), Caught: []string{"integrity/heal", "integrity/damage"}},
+		{Name: "keeps the damaged body", Schema: dbtest.On(`AFTER UPDATE ON bodies`, `UPDATE bodies SET body = OLD.body WHERE content = OLD.content AND part = OLD.part AND off = OLD.off`), Caught: []string{"integrity/heal-body"}},
+		{Name: "aliases do not change the version", Schema: dbtest.On(`AFTER UPDATE ON aliases_version`, `UPDATE aliases_version SET version = 0`), Caught: []string{"aliases/version"}},
 	})
 }
 
@@ -49,7 +57,7 @@ func TestBrokenRowsAreCaught(t *testing.T) {
 func TestBrokenUsageIsCaught(t *testing.T) {
 	const owner = `(SELECT u.owner FROM uploads u WHERE u.content = NEW.content)`
 	catch(t, []dbtest.Mutant{
-		{Name: "an overwrite releases nothing", Schema: dbtest.On(replaced, charge("OLD.owner", "bytes", "OLD.size")), Caught: []string{"usage/blobs", "usage/race-one-name", "model/history"}},
+		{Name: "an overwrite releases nothing", Schema: dbtest.On(replaced, charge("OLD.owner", "bytes", "OLD.size")), Caught: []string{"usage/blobs", "usage/race-one-name"}},
 		{Name: "an overwrite releases usage of the writer", Schema: dbtest.On(replaced, charge("OLD.owner", "bytes", "OLD.size")+"; "+charge("NEW.owner", "bytes", "-OLD.size")), Caught: []string{"usage/blobs"}},
 		{Name: "a delete releases nothing", Schema: dbtest.On(deleted, charge("OLD.owner", "bytes", "OLD.size")), Caught: []string{"usage/blobs", "usage/race"}},
 		{Name: "an abort releases nothing", Schema: dbtest.On(aborted, charge("NEW.owner", "bytes", "NEW.bytes")+"; "+charge("NEW.owner", "uploads", "1")), Caught: []string{"usage/uploads", "usage/complete"}},
@@ -57,15 +65,15 @@ func TestBrokenUsageIsCaught(t *testing.T) {
 		{Name: "a complete counts the parts again", Schema: dbtest.On(committed, charge("NEW.owner", "bytes", "NEW.bytes")), Caught: []string{"usage/complete"}},
 		{Name: "a complete leaves the upload open", Schema: dbtest.On(committed, charge("NEW.owner", "uploads", "1")), Caught: []string{"usage/complete"}},
 		{Name: "a purge releases nothing", Schema: dbtest.On(purged, charge("OLD.owner", "bytes", "OLD.size")), Caught: []string{"usage/purge"}},
-		{Name: "metadata does not count", Schema: dbtest.On(`AFTER INSERT ON blobs`, charge("NEW.owner", "names", "16 - length(NEW.metadata)")), Caught: []string{"usage/metadata", "model/history"}},
-		{Name: "replaced metadata counts on", Schema: dbtest.On(replaced, charge("OLD.owner", "names", "length(OLD.metadata) - 16")), Caught: []string{"usage/metadata", "model/history"}},
+		{Name: "metadata does not count", Schema: dbtest.On(`AFTER INSERT ON blobs`, charge("NEW.owner", "names", "16 - length(NEW.metadata)")), Caught: []string{"usage/metadata"}},
+		{Name: "replaced metadata counts on", Schema: dbtest.On(replaced, charge("OLD.owner", "names", "length(OLD.metadata) - 16")), Caught: []string{"usage/metadata"}},
 		{Name: "purged metadata counts on", Schema: dbtest.On(purged, charge("OLD.owner", "names", "length(OLD.metadata) - 16")), Caught: []string{"usage/metadata"}},
 		{Name: "counts an overwritten blob twice", Schema: dbtest.On(replaced, charge("NEW.owner", "objects", "1")), Caught: []string{"usage/objects"}},
 		{Name: "forgets the names", Schema: dbtest.On(`AFTER INSERT ON usage`, `UPDATE usage SET names = 0`), Caught: []string{"usage/objects"}},
 		{Name: "forgets the objects", Schema: dbtest.On(`AFTER INSERT ON usage`, `UPDATE usage SET objects = 0`), Caught: []string{"usage/objects"}},
 		{Name: "forgets the channels", Schema: dbtest.On(`AFTER INSERT ON usage`, `UPDATE usage SET channels = 0`), Caught: []string{"usage/channels"}},
-		{Name: "releases no garbage", Schema: dbtest.On(`AFTER DELETE ON garbage`, charge("OLD.owner", "retained", "OLD.charge")), Caught: []string{"usage/retained", "model/history"}},
-		{Name: "forgets the garbage", BeforePurge: `UPDATE usage SET retained = 0`, Caught: []string{"usage/retained", "model/history"}},
+		{Name: "releases no garbage", Schema: dbtest.On(`AFTER DELETE ON garbage`, charge("OLD.owner", "retained", "OLD.charge")), Caught: []string{"usage/retained"}},
+		{Name: "forgets the garbage", BeforePurge: `UPDATE usage SET retained = 0`, Caught: []string{"usage/retained"}},
 		{Name: "a purge loses a row", AfterPurge: `DELETE FROM usage WHERE (owner, id) IN (SELECT owner, id FROM usage WHERE bytes > 0 LIMIT 1)`, Caught: []string{"usage/many-rows", "usage/race", "model/history"}},
 		{Name: "a purge counts rows twice", AfterPurge: `INSERT INTO usage (owner, id, bytes, uploads) SELECT owner, randomblob(16), bytes, uploads FROM usage LIMIT 1`, Caught: []string{"usage/many-rows"}},
 		{Name: "adds up usage twice", AfterPurge: `UPDATE usage_sums SET bytes = 2 * bytes`, Caught: []string{"usage/many-rows"}},
@@ -80,9 +88,50 @@ func TestBrokenAccountsAreCaught(t *testing.T) {
 	catch(t, []dbtest.Mutant{
 		{Name: "does not count commits", Schema: `DROP TRIGGER blobs_inserted`, Caught: every},
 		{Name: "does not count bytes", Schema: dbtest.On(`AFTER INSERT ON account_sums`, `UPDATE account_sums SET bytes = 0`), Caught: append(every, "accounts/pages", "accounts/purge")},
-		{Name: "keeps an account without blobs", Schema: dbtest.On(deleted, `INSERT INTO account_sums (account, blobs, bytes) VALUES (OLD.account, 1, 0) ON CONFLICT (account) DO UPDATE SET blobs = blobs + 1`), Caught: append(every, "model/history")},
+		{Name: "keeps an account without blobs", Schema: dbtest.On(deleted, `INSERT INTO account_sums (account, blobs, bytes) VALUES (OLD.account, 1, 0) ON CONFLICT (account) DO UPDATE SET blobs = blobs + 1`), Caught: every},
 		{Name: "does not count a complete", Schema: dbtest.On(committed, `UPDATE account_sums SET bytes = bytes - NEW.size WHERE account = NEW.account`), Caught: []string{"accounts/changes", "accounts/race"}},
 		{Name: "does not count purged blobs", Schema: dbtest.On(purged, `UPDATE account_sums SET blobs = blobs + 1 WHERE account = OLD.account`), Caught: []string{"accounts/purge"}},
 		{Name: "forgets the sums", AfterPurge: `DELETE FROM account_sums`, Caught: []string{"accounts/pages", "accounts/purge", "accounts/folded", "accounts/race"}},
+	})
+}
+
+// TestBrokenSharesAreCaught breaks how a store counts the blobs that share a content.
+func TestBrokenSharesAreCaught(t *testing.T) {
+	catch(t, []dbtest.Mutant{
+		{Name: "shares without counting", Schema: dbtest.On(firstShared, `DELETE FROM shares WHERE content = NEW.content`), Caught: []string{"copies/last-blob", "copies/race-delete", "copies/race-all"}},
+		{Name: "does not count a second copy", Schema: dbtest.On(countedUp, `UPDATE shares SET refs = OLD.refs WHERE content = NEW.content`), Caught: []string{"copies/last-blob", "copies/race-delete"}},
+		{Name: "counts a second copy twice", Schema: dbtest.On(countedUp, `UPDATE shares SET refs = refs + 1 WHERE content = NEW.content`), Caught: []string{"copies/last-blob"}},
+		{Name: "counts the source twice", Schema: dbtest.On(firstShared, `UPDATE shares SET refs = 3 WHERE content = NEW.content`), Caught: []string{"copies/over", "copies/delete", "moves/usage"}},
+		{Name: "counts down twice", Schema: dbtest.On(countedDown, `UPDATE shares SET refs = MAX(1, refs - 1) WHERE content = NEW.content`), Caught: []string{"copies/last-blob"}},
+		{Name: "does not count down", Schema: dbtest.On(countedDown, `UPDATE shares SET refs = OLD.refs WHERE content = NEW.content`), Caught: []string{"copies/over", "moves/over"}},
+		{Name: "frees with the first blob", Schema: dbtest.On(countedDown, `INSERT OR IGNORE INTO garbage (content, since, charge) VALUES (NEW.content, 0, 0)`), Caught: []string{"copies/contents", "copies/last-blob", "moves/over"}},
+		{Name: "a replacement keeps its reference", Schema: dbtest.On(replaced+` WHEN OLD.shared <> 0 AND NEW.content <> OLD.content`, `UPDATE shares SET refs = refs + 1 WHERE content = OLD.content`), Caught: []string{"copies/over", "copies/last-blob", "model/history"}},
+		{Name: "a purge ends shares of other blobs", BeforePurge: `UPDATE shares SET refs = 1 WHERE content IN (SELECT content FROM blobs WHERE expires IS NOT NULL)`, Caught: []string{"copies/expiry", "copies/last-blob", "copies/race-purge"}},
+		{Name: "a purge forgets shares", BeforePurge: `UPDATE blobs SET shared = 0 WHERE expires IS NOT NULL`, Caught: []string{"copies/expiry", "copies/last-blob"}},
+		{Name: "a copy is free", Schema: dbtest.On(`AFTER INSERT ON blobs WHEN NEW.shared <> 0`, charge("NEW.owner", "bytes", "-NEW.size")), Caught: []string{"moves/usage", "copies/race-move"}},
+		{Name: "garbage of a share is free", Schema: dbtest.On(`AFTER DELETE ON shares`, charge("(SELECT b.owner FROM blobs b WHERE b.content = OLD.content)", "retained", "-1024")), Caught: []string{"moves/usage"}},
+	})
+}
+
+// TestBrokenUnevenPartsAreCaught breaks a store's rows of uneven parts.
+func TestBrokenUnevenPartsAreCaught(t *testing.T) {
+	const begun = `AFTER INSERT ON starts`
+	start := func(value string) string {
+		return dbtest.On(begun, `UPDATE starts SET `+value+` WHERE content = NEW.content AND part = NEW.part`)
+	}
+	catch(t, []dbtest.Mutant{
+		{Name: "does not date parts", Schema: dbtest.On(`AFTER INSERT ON parts`, `UPDATE parts SET stored = NULL WHERE content = NEW.content`), Caught: []string{"uploads/parts"}},
+		{Name: "dates a part once", Schema: dbtest.On(resent, `UPDATE parts SET stored = OLD.stored WHERE content = NEW.content AND idx = NEW.idx`), Caught: []string{"uploads/parts"}},
+		{Name: "keeps a part's first checksum", Schema: dbtest.On(resent, `UPDATE parts SET checksum = OLD.checksum WHERE content = NEW.content AND idx = NEW.idx`), Caught: []string{"uploads/parts"}},
+		{Name: "forgets the checksums of chosen parts", Schema: start(`checksum = NULL`), Caught: []string{"uneven/complete", "uneven/even"}},
+		{Name: "forgets where parts begin", Schema: dbtest.On(begun, `DELETE FROM starts WHERE content = NEW.content`), Caught: []string{"uneven/complete", "uneven/many"}},
+		{Name: "begins parts too late", Schema: start(`start = start + 1`), Caught: []string{"uneven/complete", "uneven/unchosen", "uneven/many"}},
+		{Name: "begins parts at the last one", Schema: start(`start = start - size`), Caught: []string{"uneven/complete", "uneven/race"}},
+		{Name: "sizes parts wrongly", Schema: start(`size = size + 1`), Caught: []string{"uneven/complete", "uneven/repeated"}},
+		{Name: "keeps the starts of dropped contents", Schema: `DROP TRIGGER starts_dropped`, Caught: []string{"uneven/garbage"}},
+		{Name: "drops the starts with the blob", Schema: dbtest.On(`AFTER INSERT ON garbage`, `DELETE FROM starts WHERE content = NEW.content`), Caught: []string{"uneven/garbage"}},
+		{Name: "drops the starts with the first copy", Schema: dbtest.On(countedDown, `DELETE FROM starts WHERE content = NEW.content`), Caught: []string{"uneven/copies"}},
+		{Name: "a part that is not chosen is free", Schema: dbtest.On(committed, charge("NEW.owner", "retained", "NEW.size - NEW.bytes")), Caught: []string{"uneven/usage"}},
+		{Name: "a part that is not chosen has no rows", Schema: dbtest.On(committed+" AND NEW.size < NEW.bytes", charge("NEW.owner", "retained", "-1024")), Caught: []string{"uneven/usage"}},
 	})
 }

@@ -22,40 +22,7 @@ var copyChecks = []dbtest.Check{
 	check("copies/expiry", copyExpiry),
 	check("copies/dates", copyDates),
 	check("copies/last-blob", copyLastBlob),
-	check("copies/purge", copyPurge),
 	check("copies/delete", copyDelete),
-	check("copies/accounts", copyAccounts),
-}
-
-func blobName(b metastore.Blob) metastore.BlobName {
-	return metastore.BlobName{Account: b.Account, Name: b.Name}
-}
-
-func named(name string) metastore.BlobName { return metastore.BlobName{Account: "a", Name: name} }
-
-// put commits a blob of these extents.
-func (p *probe) put(b metastore.Blob, extents ...metastore.Extent) metastore.Blob {
-	b.Content = p.Content()
-	for _, e := range extents {
-		b.Size += e.Size
-	}
-	b, err := p.Store.CommitBlob(p.Ctx, b, extents, nil)
-	p.OK(err, "commit of %.40q", b.Name)
-	return b
-}
-
-// copied copies a blob, without a condition and without restating anything.
-func (p *probe) copied(from metastore.Blob, to metastore.Blob) metastore.Blob {
-	b, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(from), To: to})
-	p.OK(err, "copy of %.40q to %.40q", from.Name, to.Name)
-	return b
-}
-
-// restated replaces a blob's members that its writer states.
-func (p *probe) restated(to metastore.Blob) metastore.Blob {
-	b, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(to), To: to, Restated: true})
-	p.OK(err, "copy of %.40q onto itself", to.Name)
-	return b
 }
 
 // copyKeepsDates: a blob that is restated by a copy onto itself can keep its date, and one that is
@@ -76,28 +43,6 @@ func copyKeepsDates(p *probe) {
 	other := dbtest.Value(p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(b), To: metastore.Blob{Account: "a", Name: "other"}, KeepDate: true}))
 	p.Equal(other.Modified, p.Clock.Now(), "the other blob's date")
 	p.Audited()
-}
-
-// reads ends the check unless every method returns this blob with these extents.
-func (p *probe) reads(b metastore.Blob, extents []metastore.Extent, format string, a ...any) {
-	call := fmt.Sprintf(format, a...)
-	got, err := p.Store.Blob(p.Ctx, b.Account, b.Name)
-	p.OK(err, "blob %.40q after %s", b.Name, call)
-	p.Equal(got, b, "blob after %s", call)
-	p.Equal(p.allExtents(b.Content), extents, "extents after %s", call)
-	got, first, err := p.Store.OpenBlob(p.Ctx, b.Account, b.Name)
-	p.OK(err, "opening %.40q after %s", b.Name, call)
-	p.Equal(got, b, "opened blob after %s", call)
-	if b.Size > 0 {
-		p.Equal(first, extents[:1], "first extent after %s", call)
-	}
-	page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: b.Account, Prefix: b.Name, Limit: 1, Metadata: true}))
-	p.Equal(page.Blobs, []metastore.Blob{b}, "listed blob after %s", call)
-}
-
-// missing ends the check unless there is no blob.
-func (p *probe) missing(n metastore.BlobName, format string, a ...any) {
-	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, n.Account, n.Name)), database.ErrNotFound, format, a...)
 }
 
 // copyMembers copies a blob with all members set, within its account and into other accounts, with
@@ -490,38 +435,6 @@ func (p *probe) has(b metastore.Blob) bool {
 	return err == nil && got.Content == b.Content
 }
 
-// copyPurge purges blobs that share contents, all and some of them at once.
-func copyPurge(p *probe) {
-	for round := range 3 {
-		var contents []metastore.ContentID
-		expires := p.Clock.Now().Add(time.Minute)
-		for i := range 4 {
-			b := p.put(metastore.Blob{Account: "a", Name: fmt.Sprint("name", i), Expires: expires}, p.Extent(0, 0, 5))
-			contents = append(contents, b.Content)
-			for k := range i {
-				p.copied(b, metastore.Blob{Account: "b", Name: fmt.Sprint("copy", i, k), Expires: expires})
-			}
-			if round == 1 {
-				p.copied(b, metastore.Blob{Account: "b", Name: fmt.Sprint("lasting", i)})
-			}
-		}
-		p.Clock.Advance(metastore.ExpiredBlobGrace + time.Minute)
-		for n := 1; n > 0; {
-			n = dbtest.Value(p.Store.Purge(p.Ctx, []int{1000, 1000, 2}[round]))
-			p.Audited()
-		}
-		for i, id := range contents {
-			p.Must(p.isGarbage(id) == (round != 1), "content %d is garbage: %v", i, p.isGarbage(id))
-			if round == 1 {
-				p.remove("b", fmt.Sprint("lasting", i))
-			}
-			p.Must(p.isGarbage(id), "content %d is not garbage", i)
-		}
-		p.Must(len(p.Garbage()) == len(contents), "%d contents are garbage", len(p.Garbage()))
-		p.drop()
-	}
-}
-
 // copyDelete checks that a delete returns a content's id only if it has become garbage.
 func copyDelete(p *probe) {
 	b, _ := p.Put("a", "name")
@@ -536,24 +449,4 @@ func copyDelete(p *probe) {
 		}
 		p.Must(id == want && had == (i < 3), "delete %d returned %v, %v", i, id, had)
 	}
-}
-
-// copyAccounts checks that copies and moves count to their accounts.
-func copyAccounts(p *probe) {
-	b, _ := p.Put("a", "name") // 100 bytes
-	p.copied(b, metastore.Blob{Account: "a", Name: "copy"})
-	copied := p.copied(b, metastore.Blob{Account: "b", Name: "copy"})
-	p.accounts([]metastore.Account{{Account: "a", Blobs: 2, Bytes: 200}, {Account: "b", Blobs: 1, Bytes: 100}}, "copies")
-	p.copied(b, b)
-	p.copied(copied, metastore.Blob{Account: "a", Name: "copy"})
-	p.accounts([]metastore.Account{{Account: "a", Blobs: 2, Bytes: 200}, {Account: "b", Blobs: 1, Bytes: 100}}, "copies over copies")
-	p.putIn("c", "small", 7, time.Time{})
-	p.copied(metastore.Blob{Account: "c", Name: "small"}, metastore.Blob{Account: "a", Name: "copy"})
-	p.accounts([]metastore.Account{{Account: "a", Blobs: 2, Bytes: 107}, {Account: "b", Blobs: 1, Bytes: 100}, {Account: "c", Blobs: 1, Bytes: 7}}, "a copy over a larger blob")
-	dbtest.Value(p.Store.MoveBlob(p.Ctx, metastore.Move{From: blobName(copied), To: metastore.BlobName{Account: "c", Name: "moved"}}))
-	p.accounts([]metastore.Account{{Account: "a", Blobs: 2, Bytes: 107}, {Account: "c", Blobs: 2, Bytes: 107}}, "a move")
-	dbtest.Value(p.Store.MoveBlob(p.Ctx, metastore.Move{From: blobName(b), To: metastore.BlobName{Account: "c", Name: "small"}}))
-	p.accounts([]metastore.Account{{Account: "a", Blobs: 1, Bytes: 7}, {Account: "c", Blobs: 2, Bytes: 200}}, "a move over a blob")
-	p.Purge()
-	p.Audited()
 }

@@ -1,6 +1,8 @@
 package metatest
 
 import (
+	"fmt"
+	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/metastore"
 )
@@ -59,3 +61,56 @@ func (p *probe) remove(account, name string) {
 	_, _, err := p.Store.DeleteBlob(p.Ctx, account, name, nil)
 	p.OK(err, "delete of %q", name)
 }
+
+// put commits a blob of these extents.
+func (p *probe) put(b metastore.Blob, extents ...metastore.Extent) metastore.Blob {
+	b.Content = p.Content()
+	for _, e := range extents {
+		b.Size += e.Size
+	}
+	b, err := p.Store.CommitBlob(p.Ctx, b, extents, nil)
+	p.OK(err, "commit of %.40q", b.Name)
+	return b
+}
+
+// copied copies a blob, without a condition and without restating anything.
+func (p *probe) copied(from metastore.Blob, to metastore.Blob) metastore.Blob {
+	b, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(from), To: to})
+	p.OK(err, "copy of %.40q to %.40q", from.Name, to.Name)
+	return b
+}
+
+// restated replaces a blob's members that its writer states.
+func (p *probe) restated(to metastore.Blob) metastore.Blob {
+	b, err := p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(to), To: to, Restated: true})
+	p.OK(err, "copy of %.40q onto itself", to.Name)
+	return b
+}
+
+// reads ends the check unless every method returns this blob with these extents.
+func (p *probe) reads(b metastore.Blob, extents []metastore.Extent, format string, a ...any) {
+	call := fmt.Sprintf(format, a...)
+	got, err := p.Store.Blob(p.Ctx, b.Account, b.Name)
+	p.OK(err, "blob %.40q after %s", b.Name, call)
+	p.Equal(got, b, "blob after %s", call)
+	p.Equal(p.allExtents(b.Content), extents, "extents after %s", call)
+	got, first, err := p.Store.OpenBlob(p.Ctx, b.Account, b.Name)
+	p.OK(err, "opening %.40q after %s", b.Name, call)
+	p.Equal(got, b, "opened blob after %s", call)
+	if b.Size > 0 {
+		p.Equal(first, extents[:1], "first extent after %s", call)
+	}
+	page := dbtest.Value(p.Store.ListBlobs(p.Ctx, metastore.ListQuery{Account: b.Account, Prefix: b.Name, Limit: 1, Metadata: true}))
+	p.Equal(page.Blobs, []metastore.Blob{b}, "listed blob after %s", call)
+}
+
+// missing ends the check unless there is no blob.
+func (p *probe) missing(n metastore.BlobName, format string, a ...any) {
+	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, n.Account, n.Name)), database.ErrNotFound, format, a...)
+}
+
+func blobName(b metastore.Blob) metastore.BlobName {
+	return metastore.BlobName{Account: b.Account, Name: b.Name}
+}
+
+func named(name string) metastore.BlobName { return metastore.BlobName{Account: "a", Name: name} }
