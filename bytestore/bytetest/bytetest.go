@@ -1,4 +1,4 @@
-// Package bytetest is the conformance suite of bytestore.Store, with benchmarks.
+// Package bytetest is the conformance suite of bytestore.Store.
 //
 // An implementation's test calls Run with a function that returns a [Harness] for an empty store.
 // The checks return errors instead of failing a test, so that they can themselves be tested on

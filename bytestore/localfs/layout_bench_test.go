@@ -150,3 +150,12 @@ func (s *segment) sync() error {
 	<-mine.done
 	return mine.err
 }
+
+func writeAndSync(name string, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}

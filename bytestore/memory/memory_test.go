@@ -14,5 +14,3 @@ func newHarness(testing.TB) bytetest.Harness {
 }
 
 func TestConformance(t *testing.T) { bytetest.Run(t, newHarness) }
-
-func Benchmark(b *testing.B) { bytetest.Bench(b, newHarness) }

@@ -65,7 +65,3 @@ func TestConformancePostgres(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL)
 	dbtest.Run(t, newPostgresHarness, suites()...)
 }
-
-func BenchmarkSQLite(b *testing.B) { ledgertest.Bench(b, sqliteHarness(b)) }
-
-func BenchmarkPostgres(b *testing.B) { ledgertest.Bench(b, newPostgresHarness) }
