@@ -38,7 +38,7 @@ func (s *shop) verify(p payer, sequence, amount uint64, change ...func(*micropay
 
 func (s *shop) mustPay(p payer, sequence, amount uint64, change ...func(*micropay.Payment)) {
 	s.t.Helper()
-	ok(s.t, s.pay(p, sequence, amount, change...))
+	testenv.OK(s.t, s.pay(p, sequence, amount, change...))
 }
 
 // wantReason fails the test unless a micropayment was refused for this reason.
@@ -191,27 +191,6 @@ func TestResultsOfOtherPayments(t *testing.T) {
 	}, startingLimit)
 }
 
-// TestSellingLimitGrows checks that a channel sells up to the starting limit, and beyond that by
-// the amount collected.
-// Invariant 176.
-func TestSellingLimitGrows(t *testing.T) {
-	onChain(t, func(t *testing.T, s *shop, v *chainView, p payer) {
-		v.reading.Deposit = 1000
-		c := s.openOnChain(p)
-		testenv.Equal(t, s.SellingLimit(c), 30, "the selling limit")
-		wantLimit(t, "above it", s.pay(p, 1, 31), ledger.UnsettledLimitError{Limit: 30})
-		s.mustPay(p, 1, 30)
-		wantLimit(t, "after a payment", s.pay(p, 2, 33), ledger.UnsettledLimitError{Limit: 30, Unsettled: 30})
-		s.collect(c.ID, v)
-		testenv.Equal(t, s.SellingLimit(s.channel(c.ID)), 60, "the selling limit after 30 units were collected")
-		s.mustPay(p, 3, 90)
-		s.collect(c.ID, v)
-		testenv.Equal(t, s.SellingLimit(s.channel(c.ID)), 80, "the selling limit, which is the unsettled limit")
-		v.fails = errors.New("no fullnode answers")
-		wantLimit(t, "another form without the chain", s.pay(p, 4, 130, gas(5000, 100)), ledger.UnsettledLimitError{Limit: 30})
-	}, startingLimit)
-}
-
 // collect collects a channel's pending settlement.
 func (s *shop) collect(id string, v *chainView) {
 	s.t.Helper()
@@ -220,7 +199,7 @@ func (s *shop) collect(id string, v *chainView) {
 	after := v.reading
 	after.ChainTime = s.now()
 	outcome := ledger.Outcome{State: ledger.Collected, Withdrawn: sub.Amount, Reading: after}
-	ok(s.t, s.meta.EndSubmission(s.t.Context(), id, sub.Sequence, outcome))
+	testenv.OK(s.t, s.meta.EndSubmission(s.t.Context(), id, sub.Sequence, outcome))
 }
 
 // submit begins to collect a channel's pending settlement.
@@ -229,9 +208,9 @@ func (s *shop) submit(id string) ledger.Submission {
 	due := s.pending()[0]
 	sub := ledger.Submission{
 		Channel: id, Sequence: due.Sequence, Amount: due.Amount, Expires: due.Expires, Body: []byte{1},
-		Form: must(micropay.Parse(due.Proof))(s.t).Form(),
+		Form: testenv.Must(micropay.Parse(due.Proof))(s.t).Form(),
 	}
-	ok(s.t, s.meta.BeginSubmission(s.t.Context(), sub))
+	testenv.OK(s.t, s.meta.BeginSubmission(s.t.Context(), sub))
 	return sub
 }
 

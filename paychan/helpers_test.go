@@ -2,7 +2,6 @@ package paychan_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"path/filepath"
 	"reflect"
@@ -10,13 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"sluice/database/sqlstore"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
 	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // newClock returns a clock that shows the time in micropay's test vectors.
@@ -46,33 +44,10 @@ func canonical(s string) string {
 	return a.String()
 }
 
-// tester is a *testing.T or a *rapid.T.
-type tester interface {
-	rapid.TB
-	Context() context.Context
-}
-
-// ok ends the test if err is not nil. It is testenv.OK for a tester.
-func ok(t tester, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// must is testenv.Must for a tester.
-func must[T any](v T, err error) func(tester) T {
-	return func(t tester) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
-
 // shop is a Service over a real store. Its methods end the test on an unexpected error.
 type shop struct {
 	*paychan.Service
-	t     tester
+	t     testing.TB
 	path  string
 	opt   paychan.Options
 	meta  *sqlstore.Store
@@ -108,8 +83,8 @@ func inBubble(t *testing.T, opt func() paychan.Options, test func(*testing.T, *s
 
 func (s *shop) start() {
 	s.t.Helper()
-	s.meta = must(sqlstore.OpenSQLite(s.path, sqlstore.Options{Now: s.now}))(s.t)
-	s.Service = must(paychan.New(s.meta, s.opt))(s.t)
+	s.meta = testenv.Must(sqlstore.OpenSQLite(s.path, sqlstore.Options{Now: s.now}))(s.t)
+	s.Service = testenv.Must(paychan.New(s.meta, s.opt))(s.t)
 }
 
 func (s *shop) stop() {
@@ -131,34 +106,34 @@ func (s *shop) another(t *testing.T) *shop {
 // open opens a channel with this number; sender may be empty.
 func (s *shop) open(sender string, number int64) ledger.Channel {
 	s.t.Helper()
-	return must(s.Open(s.t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number}, nil))(s.t)
+	return testenv.Must(s.Open(s.t.Context(), paychan.OpenOptions{Sender: sender, PaymentChannelID: &number}, nil))(s.t)
 }
 
 func (s *shop) channel(id string) ledger.Channel {
 	s.t.Helper()
-	return must(s.Get(s.t.Context(), id))(s.t)
+	return testenv.Must(s.Get(s.t.Context(), id))(s.t)
 }
 
 // paid returns a new, verified payment that is valid for a minute.
 func (s *shop) paid(p payer, channel, sequence, amount uint64) ledger.Payment {
 	s.t.Helper()
 	text := p.sign(s.t, promise(s.now(), channel, sequence, amount))
-	return must(s.Verify(s.t.Context(), text, nil))(s.t)
+	return testenv.Must(s.Verify(s.t.Context(), text, nil))(s.t)
 }
 
 func (s *shop) buy(b paychan.BuyOptions) ledger.Session {
 	s.t.Helper()
-	return must(s.Buy(s.t.Context(), b, nil))(s.t)
+	return testenv.Must(s.Buy(s.t.Context(), b, nil))(s.t)
 }
 
 func (s *shop) sessions(channel string) []ledger.Session {
 	s.t.Helper()
-	return must(s.Sessions(s.t.Context(), channel))(s.t)
+	return testenv.Must(s.Sessions(s.t.Context(), channel))(s.t)
 }
 
 func (s *shop) pending() []ledger.Settlement {
 	s.t.Helper()
-	return must(s.meta.Settlements(s.t.Context(), ledger.Settlement{}, 1_000))(s.t)
+	return testenv.Must(s.meta.Settlements(s.t.Context(), ledger.Settlement{}, 1_000))(s.t)
 }
 
 // audit fails the test unless the ledger adds up.
@@ -207,17 +182,17 @@ func sameRefusal(got, want error) bool {
 // payer signs micropayments.
 type payer struct{ signer *micropay.Signer }
 
-func newPayer(t tester, secret byte) payer {
+func newPayer(t testing.TB, secret byte) payer {
 	t.Helper()
-	key := must(micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{secret}, 32)))(t)
-	return payer{must(micropay.NewSigner(micropay.SchemeEd25519, key))(t)}
+	key := testenv.Must(micropay.NewPrivateKey(micropay.KeyEd25519, bytes.Repeat([]byte{secret}, 32)))(t)
+	return payer{testenv.Must(micropay.NewSigner(micropay.SchemeEd25519, key))(t)}
 }
 
 func (p payer) address() string { return p.signer.Address().String() }
 
-func (p payer) sign(t tester, m micropay.Payment) string {
+func (p payer) sign(t testing.TB, m micropay.Payment) string {
 	t.Helper()
-	return must(p.signer.Sign(m))(t).Base64()
+	return testenv.Must(p.signer.Sign(m))(t).Base64()
 }
 
 // promise returns a payment that the shop accepts, valid for a minute.

@@ -1,8 +1,6 @@
 package paychan_test
 
 import (
-	"context"
-	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
-	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -35,52 +32,6 @@ func TestOptions(t *testing.T) {
 		if _, err := paychan.New(nil, opt); (err == nil) != test.valid {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// lostResults is a store that opens channels and sells sessions, but loses the results.
-type lostResults struct{ paychan.Store }
-
-// OpenChannel opens a channel, and returns an unknown outcome.
-func (s lostResults) OpenChannel(ctx context.Context, c ledger.Channel, idem *database.Idempotency) (ledger.Channel, error) {
-	return ledger.Channel{}, fault.Lose.Do(database.ErrUnknownOutcome, func() error { return testenv.Error(s.Store.OpenChannel(ctx, c, idem)) })
-}
-
-// Buy sells a session, and returns an unknown outcome.
-func (s lostResults) Buy(ctx context.Context, p ledger.Purchase, idem *database.Idempotency) (ledger.Session, error) {
-	return ledger.Session{}, fault.Lose.Do(database.ErrUnknownOutcome, func() error { return testenv.Error(s.Store.Buy(ctx, p, idem)) })
-}
-
-// TestUnknownOutcomes checks that without an idempotency key the ID is returned by which a channel
-// or a session can be looked up. With a key it may be one made before, so no ID is returned.
-func TestUnknownOutcomes(t *testing.T) {
-	s := newShop(t)
-	service, err := paychan.New(lostResults{s.meta}, s.opt)
-	testenv.OK(t, err)
-	key := &database.Idempotency{Scope: "scope", Key: "k"}
-
-	opened, err := service.Open(t.Context(), paychan.OpenOptions{}, nil)
-	if !errors.Is(err, database.ErrUnknownOutcome) || opened.ID == "" || !reflect.DeepEqual(opened, ledger.Channel{ID: opened.ID}) {
-		t.Errorf("opened: %+v, %v, want an ID alone", opened, err)
-	}
-	s.channel(opened.ID)
-	opened, err = service.Open(t.Context(), paychan.OpenOptions{}, key)
-	if !errors.Is(err, database.ErrUnknownOutcome) || opened.ID != "" {
-		t.Errorf("opened with a key: %+v, %v, want none", opened, err)
-	}
-
-	payer := newPayer(t, 1)
-	s.open(payer.address(), 1)
-	bought, err := service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 1, 3)}, nil)
-	if !errors.Is(err, database.ErrUnknownOutcome) || bought.ID == "" || bought != (ledger.Session{ID: bought.ID}) {
-		t.Errorf("bought: %+v, %v, want an ID alone", bought, err)
-	}
-	if found, err := s.meta.Session(t.Context(), bought.ID); err != nil || found.Left != 1 {
-		t.Errorf("the session: %+v, %v", found, err)
-	}
-	bought, err = service.Buy(t.Context(), paychan.BuyOptions{Payment: s.paid(payer, 1, 2, 6)}, &database.Idempotency{Scope: "buy", Key: "k"})
-	if !errors.Is(err, database.ErrUnknownOutcome) || bought != (ledger.Session{}) {
-		t.Errorf("bought with a key: %+v, %v, want none", bought, err)
 	}
 }
 

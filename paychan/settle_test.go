@@ -77,7 +77,7 @@ func (l *bookKeeper) called() (calls [][]ledger.Settlement, at []time.Time) {
 func (s *shop) withLedger() *bookKeeper {
 	s.t.Helper()
 	l := &bookKeeper{Store: s.meta}
-	s.Service = must(paychan.New(l, s.opt))(s.t)
+	s.Service = testenv.Must(paychan.New(l, s.opt))(s.t)
 	return l
 }
 
@@ -297,7 +297,7 @@ func (s *shop) accept(p payer, n int) (ids []string) {
 	s.t.Helper()
 	for i := range n {
 		ids = append(ids, s.open(p.address(), int64(i)).ID)
-		ok(s.t, testenv.Error(s.PayRead(s.t.Context(), s.paid(p, uint64(i), 1, 3), 1, "")))
+		testenv.OK(s.t, testenv.Error(s.PayRead(s.t.Context(), s.paid(p, uint64(i), 1, 3), 1, "")))
 	}
 	return ids
 }

@@ -11,7 +11,6 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/ledger"
 	"sluice/session"
-	"sluice/test/fault"
 	"sluice/test/testclock"
 	"sluice/test/testenv"
 )
@@ -70,33 +69,6 @@ func TestGrant(t *testing.T) {
 	}
 	if other := grant(t, s); other.ID == got.ID {
 		t.Error("two sessions are the same")
-	}
-}
-
-// lostResults is a store that creates sessions but loses the result.
-type lostResults struct{ session.Store }
-
-// CreateSession creates a session, and returns an unknown outcome.
-func (s lostResults) CreateSession(ctx context.Context, made ledger.Session, idem *database.Idempotency) (ledger.Session, error) {
-	return ledger.Session{}, fault.Lose.Do(database.ErrUnknownOutcome, func() error { return testenv.Error(s.Store.CreateSession(ctx, made, idem)) })
-}
-
-// TestGrantOfUnknownOutcome checks that without an idempotency key the ID is returned by which the
-// session can be looked up. With a key the session may be one made before, so no ID is returned.
-func TestGrantOfUnknownOutcome(t *testing.T) {
-	meta := testenv.Must(sqlstore.OpenSQLite(filepath.Join(t.TempDir(), "meta.db"), sqlstore.Options{}))(t)
-	defer func() { testenv.Check(t, meta.Close()) }()
-	s := session.New(lostResults{meta}, session.Options{Grant: 3})
-	got, err := s.Grant(t.Context(), "me", nil)
-	if !errors.Is(err, database.ErrUnknownOutcome) || got.ID == "" || got != (ledger.Session{ID: got.ID}) {
-		t.Fatalf("%+v, %v, want an ID alone and an unknown outcome", got, err)
-	}
-	if found, err := s.Get(t.Context(), got.ID); err != nil || found.Left != 3 {
-		t.Errorf("the session: %+v, %v", found, err)
-	}
-	got, err = s.Grant(t.Context(), "me", &database.Idempotency{Scope: "grant", Key: "k"})
-	if !errors.Is(err, database.ErrUnknownOutcome) || got != (ledger.Session{}) {
-		t.Errorf("with a key: %+v, %v, want no session", got, err)
 	}
 }
 

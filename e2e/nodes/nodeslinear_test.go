@@ -201,7 +201,7 @@ func (w *things) channelResult(t testing.TB, r e2e.Response) opResult {
 // kills and restarts one node after another, and the database and the object store crash and
 // recover, which /readyz reports. Some sequential execution on a single node must give the same
 // responses, and background tasks must continue.
-// Invariants 87, 88.
+// Invariants 20, 87, 88.
 func TestNodesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	checkLinearizability(t, 120)
