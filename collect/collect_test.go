@@ -5,7 +5,6 @@ import (
 	"crypto/sha3"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"sluice/chain"
-	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/test/testenv"
 )
@@ -34,10 +32,7 @@ type memoryNode struct {
 
 	takes     time.Duration // for each call
 	late      time.Duration // by which the chain's clock is ahead
-	lose      int           // submissions that are executed without an answer
-	drop      int           // submissions that are accepted and never executed
 	fail      int           // submissions that are executed without success
-	refuse    int           // submissions that are refused, because the receiver has no coins
 	hang      map[uint64]bool
 	additive  bool // the contract adds amounts instead of taking them as cumulative
 	untouched bool // withdrawals do not reduce the balance
@@ -200,22 +195,12 @@ func (f *memoryNode) submit(body []byte) (int, string, error) {
 		return refused(39, "NONCE_ALREADY_USED")
 	case !f.now().Before(time.Unix(int64(number(body, 196)), 0)):
 		return refused(6, "TRANSACTION_EXPIRED")
-	case f.refuse > 0:
-		f.refuse--
-		return refused(5, "INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE")
-	case f.drop > 0:
-		f.drop--
-		return 202, accepted, nil
 	case f.fail > 0:
 		f.fail--
 		f.known[hash] = &transaction{status: "Move abort in 0x3::micropayments"}
 		return 202, accepted, nil
 	}
 	f.known[hash] = f.execute(number(body, 110), number(body, 119), number(body, 128))
-	if f.lose > 0 {
-		f.lose--
-		return 0, "", errors.New("the connection was cut")
-	}
 	return 202, accepted, nil
 }
 
@@ -371,64 +356,6 @@ func TestGasIsSpentOnceForManyPayments(t *testing.T) {
 	})
 }
 
-// TestLostAnswersAreLookedUp checks that no transaction is executed twice, whatever was answered.
-// Invariant 165.
-func TestLostAnswersAreLookedUp(t *testing.T) {
-	inWorld(t, func(_ *testing.T, w *world) {
-		w.node.lose = 3
-		w.wantExecuted(w.settlesOne(20*time.Second), 1)
-	})
-}
-
-// TestDroppedTransactionsAreSubmittedAgain checks that the same bytes are sent until the chain has
-// them.
-// Invariant 165.
-func TestDroppedTransactionsAreSubmittedAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.node.drop = 3
-		w.settlesOne(30 * time.Second)
-		testenv.Equal(t, len(w.node.count), 1, "different transactions")
-	})
-}
-
-// TestExpiryIsForTheChainToSay checks that a submission which is never executed expires by the
-// chain's time and stops its channel, and that a renewal collects it.
-// Invariants 165, 167.
-func TestExpiryIsForTheChainToSay(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.node.drop = 1_000
-		c := w.paidOne(59 * time.Second)
-		testenv.Equal(t, c.submission(), ledger.InFlight, "before its expiration")
-		w.wait(10 * time.Second)
-		testenv.Equal(t, c.submission(), ledger.Expired, "after its expiration")
-		w.wantReport("it was submitted, and expired without being executed")
-		c.refused("before the renewal")
-		w.node.drop = 0
-		c.renew(time.Minute, 0)
-		w.wait(10 * time.Second)
-		w.wantSettled(c, 600)
-		c.offer(10)
-		w.wait(40 * time.Second)
-		w.wantSettled(c, 610)
-	})
-}
-
-// TestRefusalsAreRetried checks that a receiver without coins loses nothing if it gets some in
-// time.
-// Invariant 165.
-func TestRefusalsAreRetried(t *testing.T) {
-	inWorld(t, func(_ *testing.T, w *world) {
-		w.node.refuse = 4
-		c := w.paidOne(2 * time.Second)
-		c.offer(10) // the channel stays open
-		w.wait(26 * time.Second)
-		w.wantSettled(c, 600)
-		w.wait(10 * time.Second)
-		w.wantSettled(c, 610)
-		w.wantReport("cannot pay the gas: send coins to it")
-	})
-}
-
 // TestFailureStopsTheChannel checks that a contract that aborts stops sales, with its words, until
 // a renewal is collected. A deposit alone does not end that.
 // Invariant 166.
@@ -498,54 +425,6 @@ func collectsMany(t *testing.T, channels uint64, parallel int) {
 			w.wantSettled(c, 100)
 		}
 		testenv.Equal(t, len(w.errors()), 0, "reports")
-	})
-}
-
-// TestKilledCollectorIsContinued stops collectors after each second while answers are lost, as a
-// crash does, and lets new ones continue.
-// Invariant 165.
-func TestKilledCollectorIsContinued(t *testing.T) {
-	inWorld(t, func(_ *testing.T, w *world) {
-		w.node.lose, w.node.drop, w.node.takes = 2, 2, 300*time.Millisecond
-		c := w.open(1)
-		c.offer(600)
-		for range 30 {
-			stop := w.run()
-			time.Sleep(1700 * time.Millisecond)
-			stop()
-		}
-		w.wantSettled(c, 600)
-		w.wantExecuted(c, 1)
-	})
-}
-
-// TestTwoLeadersCollectOnce runs two collectors, as nodes do while one has not noticed that it lost
-// the lease.
-// Invariant 165.
-func TestTwoLeadersCollectOnce(t *testing.T) {
-	inWorld(t, func(_ *testing.T, w *world) {
-		channels := w.openMany(20, 600)
-		w.start()
-		w.start()
-		w.wait(40 * time.Second)
-		for _, c := range channels {
-			w.wantSettled(c, 600)
-			w.wantExecuted(c, 1)
-		}
-	})
-}
-
-// TestClockThatIsLate checks that payments are collected before they expire although the store's
-// clock is late.
-// Invariant 165.
-func TestClockThatIsLate(t *testing.T) {
-	inWorld(t, func(_ *testing.T, w *world) {
-		w.node.late = 40 * time.Second
-		c := w.open(1)
-		c.offer(100) // expires on the chain in 20 s
-		w.start()
-		w.wait(18 * time.Second)
-		w.wantSettled(c, 100)
 	})
 }
 

@@ -213,80 +213,77 @@ func TestFullnodeOfTwoCollectors(t *testing.T) {
 // ahead of the store's clock.
 // Invariants 165, 167.
 func TestFullnodeOfAnExpiredPayment(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, m *onFullnode) {
-		const ahead = 55 * time.Second
-		c := m.fund(1, 1000)
-		defer m.run()()
-		m.Hold()
-		c.pay(10, 30*time.Second, 1)
-		m.AwaitRequests(fullnode.Lookup, 1)
-		testenv.Equal(t, c.submission(), ledger.InFlight, "while it is pending")
-		m.Advance(ahead)
-		m.Execute()
-		c.await("the submission has expired", func() bool { return c.submission() == ledger.Expired })
-		m.reported("it was submitted, and expired without being executed")
-		if state := c.state(); state.Settled != 0 || !strings.Contains(state.Stopped, "renew it") || state.Expired != 10 {
-			t.Errorf("%+v", state)
-		}
-		c.renew(2*time.Minute, ahead)
-		c.settled()
-		c.pay(5, 2*time.Minute, 1)
-		c.settled()
-		m.paid(c.number, 10, 5)
-		m.audit()
-	})
+	m := onSQLite(t)
+	const ahead = 55 * time.Second
+	c := m.fund(1, 1000)
+	defer m.run()()
+	m.Hold()
+	c.pay(10, 30*time.Second, 1)
+	m.AwaitRequests(fullnode.Lookup, 1)
+	testenv.Equal(t, c.submission(), ledger.InFlight, "while it is pending")
+	m.Advance(ahead)
+	m.Execute()
+	c.await("the submission has expired", func() bool { return c.submission() == ledger.Expired })
+	m.reported("it was submitted, and expired without being executed")
+	if state := c.state(); state.Settled != 0 || !strings.Contains(state.Stopped, "renew it") || state.Expired != 10 {
+		t.Errorf("%+v", state)
+	}
+	c.renew(2*time.Minute, ahead)
+	c.settled()
+	c.pay(5, 2*time.Minute, 1)
+	c.settled()
+	m.paid(c.number, 10, 5)
+	m.audit()
 }
 
 // TestFullnodeOfALatePayment accepts payments that expire before a collector runs. Nothing is
 // submitted then; a renewal of one, and the next payment after the other, are collected.
 // Invariant 167.
 func TestFullnodeOfALatePayment(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, m *onFullnode) {
-		const ahead = 50 * time.Second
-		renewed, continued := m.fund(1, 1000), m.fund(2, 1000)
-		for _, c := range []*channel{renewed, continued} {
-			c.pay(10, 40*time.Second, 1)
+	m := onSQLite(t)
+	const ahead = 50 * time.Second
+	renewed, continued := m.fund(1, 1000), m.fund(2, 1000)
+	for _, c := range []*channel{renewed, continued} {
+		c.pay(10, 40*time.Second, 1)
+	}
+	m.Advance(ahead)
+	defer m.run()()
+	for _, c := range []*channel{renewed, continued} {
+		m.await("its settlement is no longer due", func() bool { return !c.due() })
+		if state := c.state(); state.Stopped != "" || state.Submitted != 0 || state.Settled != 0 {
+			t.Errorf("%+v", state)
 		}
-		m.Advance(ahead)
-		defer m.run()()
-		for _, c := range []*channel{renewed, continued} {
-			m.await("its settlement is no longer due", func() bool { return !c.due() })
-			if state := c.state(); state.Stopped != "" || state.Submitted != 0 || state.Settled != 0 {
-				t.Errorf("%+v", state)
-			}
-		}
-		m.reported("it expired before it was submitted")
-		testenv.Equal(t, len(m.Requests(fullnode.Submit)), 0, "submissions")
-		renewed.renew(2*time.Minute, ahead)
-		continued.pay(5, 2*time.Minute, 1)
-		renewed.settled()
-		continued.settled()
-		m.paid(1, 10)
-		m.paid(2, 15)
-		m.audit()
-	})
+	}
+	m.reported("it expired before it was submitted")
+	testenv.Equal(t, len(m.Requests(fullnode.Submit)), 0, "submissions")
+	renewed.renew(2*time.Minute, ahead)
+	continued.pay(5, 2*time.Minute, 1)
+	renewed.settled()
+	continued.settled()
+	m.paid(1, 10)
+	m.paid(2, 15)
+	m.audit()
 }
 
 // TestFullnodeThatRefuses submits a payment with less maximum gas than the chain's minimum. Its
 // channel sells nothing until the payment is collected; other channels sell.
 // Invariant 167.
 func TestFullnodeThatRefuses(t *testing.T) {
-	onEachEngine(t, func(_ *testing.T, m *onFullnode) {
-		m.SetCosts(500, 12)
-		low, other := m.fund(1, 1000), m.fund(2, 1000)
-		low.maxGas = 499
-		defer m.run()()
-		low.payNow(10)
-		low.stopped("MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS")
-		low.refused("after the refusal")
-		other.payNow(10)
-		other.settled()
-		m.SetCosts(3, 12)
-		low.settled()
-		low.payNow(5)
-		low.settled()
-		m.audit()
-	})
+	m := onSQLite(t)
+	m.SetCosts(500, 12)
+	low, other := m.fund(1, 1000), m.fund(2, 1000)
+	low.maxGas = 499
+	defer m.run()()
+	low.payNow(10)
+	low.stopped("MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS")
+	low.refused("after the refusal")
+	other.payNow(10)
+	other.settled()
+	m.SetCosts(3, 12)
+	low.settled()
+	low.payNow(5)
+	low.settled()
+	m.audit()
 }
 
 // TestFullnodeThatExecutesWithFailure executes a submission with failure, and one over a channel
@@ -331,40 +328,6 @@ func TestFullnodeOfAnEmptyAccount(t *testing.T) {
 	m.SetGas(m.receiver.Address().String(), 1_000_000_000)
 	c.settled()
 	m.paid(c.number, 10)
-}
-
-// TestFullnodeWithOtherRules collects on chains with a contract that has another rule. After the
-// first submission that shows it, nothing is sold or submitted over any channel.
-// Invariant 165.
-func TestFullnodeWithOtherRules(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		rule    fullnode.Rule
-		collect int // that succeed before the rule is visible
-	}{
-		"amounts are not cumulative":      {fullnode.Rule{SingleAmounts: true}, 1},
-		"the balance stays after the end": {fullnode.Rule{BalanceStays: true}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := onSQLite(t)
-			m.SetRule(test.rule)
-			c, other := m.fund(1, 1000), m.fund(2, 1000)
-			defer m.run()()
-			for range test.collect {
-				c.payNow(10)
-				c.settled()
-			}
-			c.payNow(10)
-			m.await("settling has halted", func() bool {
-				reason, err := m.store.Halted(t.Context())
-				return err == nil && reason != ""
-			})
-			other.refused("over another channel")
-			submitted := len(m.Requests(fullnode.Submit))
-			m.reported("halted")
-			testenv.Equal(t, len(m.Requests(fullnode.Submit)), submitted, "submissions, after the halt")
-		})
-	}
 }
 
 // TestFullnodeAheadOfTheClock pays with micropayments that are due after half their life, on a
