@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"sluice/database/sqlstore/internal/engine"
@@ -40,25 +39,4 @@ func rawBlob(account, name string, size int) string {
 	return fmt.Sprintf(`INSERT INTO blobs (account, name_head, name_hash, name_tail, content, size, crc64, part_size, content_type, modified)
 		VALUES (CAST('%s' AS BLOB), CAST('%s' AS BLOB), CAST('' AS BLOB), CAST('' AS BLOB), CAST('%-16s' AS BLOB), %d, 0, 0, CAST('' AS BLOB), 1);`,
 		account, name, account+name, size)
-}
-
-// TestAccountsCostNoStatement: a blob's commit runs no statement that names the counts, because
-// triggers keep them.
-// Invariant 76.
-func TestAccountsCostNoStatement(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		var statements []statement
-		record(s, &statements)
-		putFor(t, s, "", "one", "abc")
-		putFor(t, s, "", "one", "abcd")
-		if len(statements) == 0 {
-			t.Fatal("no statement was recorded")
-		}
-		for _, one := range statements {
-			if strings.Contains(one.text, "account_") {
-				t.Errorf("a commit runs %s", one.text)
-			}
-		}
-		accountsAreExact(t, s)
-	})
 }

@@ -3,8 +3,6 @@ package sqlstore
 import (
 	"context"
 	"flag"
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,21 +15,11 @@ import (
 	"sluice/test/testenv"
 )
 
-// childEnv names the job that a re-executed test binary runs instead of the tests.
-const childEnv = "SQLSTORE_TEST_CHILD"
-
 // histories is how many random histories a check of the suites plays here.
 const histories = "25"
 
 // TestMain checks that no goroutines outlive the tests.
 func TestMain(m *testing.M) {
-	if job := os.Getenv(childEnv); job != "" {
-		if err := runChild(job, os.Args[len(os.Args)-1]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	if err := flag.Set("rapid.checks", histories); err != nil {
 		panic(err)
 	}

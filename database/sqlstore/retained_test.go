@@ -9,37 +9,6 @@ import (
 	"sluice/test/testenv"
 )
 
-// TestRetainedCostsNoStatement: when a blob has an owner, its commit, overwrite and delete run one
-// statement that counts usage, and otherwise the same as without an owner.
-// Invariant 42.
-func TestRetainedCostsNoStatement(t *testing.T) {
-	s := openAt(t, databasePath(t), Options{})
-	var statements []statement
-	record(s, &statements)
-	run := func(owner string) (texts []string) {
-		statements = nil
-		putFor(t, s, owner, "one "+owner, "abc")
-		putFor(t, s, owner, "one "+owner, "abcd")
-		remove(t, s, "one "+owner)
-		for _, one := range statements {
-			texts = append(texts, one.text)
-		}
-		return texts
-	}
-	without, with := run(""), run("x")
-	usage := 0
-	for _, text := range with {
-		if strings.Contains(text, "INTO usage") {
-			usage++
-		} else if strings.Contains(text, "retained") {
-			t.Errorf("a write runs %s", text)
-		}
-	}
-	if usage != 3 || len(with) != len(without)+3 {
-		t.Errorf("with an owner %d statements are run, %d of usage, and %d without", len(with), usage, len(without))
-	}
-}
-
 // TestManyEndedUploads measures the space that the outcomes of many uploads with parts, metadata
 // and types take in the database after a purge: no more than they count.
 // Invariant 42.

@@ -1,9 +1,7 @@
 package money
 
 import (
-	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -139,61 +137,6 @@ func TestKnownSessionsAreCompared(t *testing.T) {
 	testenv.Is(t, testenv.Error(s.UseSession(t.Context(), "session", 1, nil)), database.ErrNotFound, "a deleted session")
 	mustCreateSession(t, other, "session", 7)
 	use(6)
-}
-
-// TestStoresUseTheSameSessions uses a few sessions by two stores concurrently, while chunksets are
-// added. As many are used as there were.
-// Invariant 18.
-func TestStoresUseTheSameSessions(t *testing.T) {
-	const sessions, left, added, rounds = 3, 60, 20, 5
-	path := databasePath(t)
-	stores := []*Ledger{openAt(t, path, engine.Options{}), openAt(t, path, engine.Options{})}
-	for i := range sessions {
-		mustCreateSession(t, stores[0], fmt.Sprint(i), left)
-	}
-	var used atomic.Int64
-	var refills, uses sync.WaitGroup
-	refilled := make(chan struct{})
-	for _, s := range stores {
-		refills.Go(func() {
-			for i := range rounds * sessions {
-				err := s.db.WriteLocked(t.Context(), func(t *engine.Tx) error {
-					_, err := tx{t}.refillSession(fmt.Sprint(i%sessions), added)
-					return err
-				})
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		})
-		for i := range 3 * sessions {
-			uses.Go(func() {
-				for last := false; ; {
-					_, err := s.UseSession(t.Context(), fmt.Sprint(i%sessions), 1, nil)
-					switch {
-					case err == nil:
-						used.Add(1)
-					case errors.Is(err, ledger.ErrExhausted) && last:
-						return
-					case !errors.Is(err, ledger.ErrExhausted):
-						t.Error(err)
-						return
-					}
-					select {
-					case <-refilled:
-						last = true
-					default:
-					}
-				}
-			})
-		}
-	}
-	refills.Wait()
-	close(refilled)
-	uses.Wait()
-	if want := int64(sessions * (left + 2*rounds*added)); used.Load() != want {
-		t.Errorf("%d chunksets were used of %d", used.Load(), want)
-	}
 }
 
 // TestKnownSessionsAreBounded checks that sessions are forgotten after a long time without a use,

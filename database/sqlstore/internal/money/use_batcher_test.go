@@ -3,7 +3,6 @@ package money
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -30,39 +29,6 @@ func waiting(s *Ledger, n int) {
 			return
 		}
 		runtime.Gosched()
-	}
-}
-
-// TestCoalescedUses holds the writer while many callers use one session: the uses become one
-// transaction, which grants exactly the chunksets that are left.
-func TestCoalescedUses(t *testing.T) {
-	s := openAt(t, databasePath(t), engine.Options{})
-	const left, callers = 30, 50
-	testenv.Must(s.CreateSession(t.Context(), ledger.Session{ID: "session", Total: left, Left: left, Expires: time.Now().Add(time.Hour)}, nil))(t)
-	g := enginetest.Hold(t, s.db)
-	var sum, won, lost atomic.Int64
-	var wg sync.WaitGroup
-	for range callers {
-		wg.Go(func() {
-			switch got, err := s.UseSession(t.Context(), "session", 1, nil); {
-			case err == nil:
-				won.Add(1)
-				sum.Add(got.Left)
-			case errors.Is(err, ledger.ErrExhausted):
-				lost.Add(1)
-			default:
-				t.Error(err)
-			}
-		})
-	}
-	waiting(s, callers)
-	g.Queued(1)
-	testenv.Equal(t, g.Waiting(), 1, "transactions for one session")
-	g.Release()
-	wg.Wait()
-	testenv.Check(t, g.Result())
-	if won.Load() != left || lost.Load() != callers-left || sum.Load() != left*(left-1)/2 {
-		t.Errorf("%d succeeded, %d failed, the sum of the counts left is %d", won.Load(), lost.Load(), sum.Load())
 	}
 }
 
@@ -197,25 +163,4 @@ func occupy(t *testing.T, s *Ledger) (release func()) {
 	}
 	at.Wait()
 	return func() { close(open); ended.Wait() }
-}
-
-// TestUseWaitsForALock: a use that waits too long for the lock of another node returns ErrBusy, and
-// its connection is no longer waiting.
-func TestUseWaitsForALock(t *testing.T) {
-	dsn := testenv.Postgres(t)
-	s := New(enginetest.OpenPostgres(t, dsn, engine.Options{}))
-	other := New(enginetest.OpenPostgres(t, dsn+"&idle_in_transaction_session_timeout=0", engine.Options{}))
-	mustCreateSession(t, s, "session", 3)
-	testenv.OK(t, other.in.WriteLocked(t.Context(), func(t tx) error {
-		if _, err := t.liveSession("session"); err != nil {
-			return err
-		}
-		_, err := s.UseSession(database.WithPatience(context.Background(), time.Second), "session", 1, nil)
-		if !errors.Is(err, database.ErrBusy) {
-			return fmt.Errorf("a use that waits for a lock: %w", err)
-		}
-		_, err = t.Exec(`UPDATE sessions SET remaining = remaining - 2 WHERE id = $1`, []byte("session"))
-		return err
-	}))
-	testenv.Equal(t, testenv.Must(s.UseSession(t.Context(), "session", 1, nil))(t).Left, 0, "a use after the lock was released")
 }
