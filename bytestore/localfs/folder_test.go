@@ -3,7 +3,6 @@ package localfs
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,50 +11,12 @@ import (
 	"testing/synctest"
 
 	"sluice/bytestore"
-	"sluice/bytestore/bytetest"
 	"sluice/internal/vfs"
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
 
 func itself(err error) error { return err }
-
-// TestSharedSync checks that callers during a sync wait for the next one, and share it.
-func TestSharedSync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin, end := make(chan bool), make(chan error)
-		f := newFolder(vfstest.Intercept(vfstest.NewCrash(), func(*vfstest.Op, func() error) error {
-			begin <- true
-			return <-end
-		}), "/", itself)
-		results := make(chan error, 10)
-		ask := func() { results <- f.sync() }
-
-		go ask()
-		<-begin
-		for range 4 {
-			go ask()
-		}
-		synctest.Wait() // all four wait
-		testenv.Equal(t, len(results), 0, "syncs that returned before they ran")
-		end <- nil
-		<-begin // the second batch runs, for all four
-		synctest.Wait()
-		testenv.Equal(t, len(results), 1, "calls of 5 that returned after the first sync")
-		go ask() // too late for the second batch
-		synctest.Wait()
-		end <- nil
-		<-begin
-		synctest.Wait()
-		testenv.Equal(t, len(results), 5, "calls of 6 that returned after the second sync")
-		end <- syscall.EIO
-		synctest.Wait()
-		for range 5 {
-			testenv.Is(t, <-results, nil, "of a sync that succeeded")
-		}
-		testenv.Is(t, <-results, syscall.EIO, "of a sync that failed")
-	})
-}
 
 // gatedDisk is a store whose syncs of the folder wait: each sends on begin, and receives on end the
 // error with which it fails.
@@ -165,29 +126,5 @@ func TestSharedSyncIsEnough(t *testing.T) {
 	testenv.Equal(t, len(entries), workers*each, "entries that survived")
 	if n := syncs.Load(); n > workers*each {
 		t.Errorf("%d syncs for %d callers", n, workers*each)
-	}
-}
-
-// BenchmarkFolderSync compares shared with separate syncs of one folder, into which each caller has
-// put a file.
-func BenchmarkFolderSync(b *testing.B) {
-	for _, goroutines := range []int{1, 16} {
-		for _, shared := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%dgoroutines/shared=%t", goroutines, shared), func(b *testing.B) {
-				f := newFolder(vfs.OS(), testenv.MemoryDir(b), itself)
-				sync := f.sync
-				if !shared {
-					sync = func() error { return f.fs.SyncDir(f.path) }
-				}
-				var n atomic.Int64
-				bytetest.Parallel(b, goroutines, 0, func() error {
-					file, err := f.fs.Create(filepath.Join(f.path, fmt.Sprint(n.Add(1))))
-					if err != nil {
-						return err
-					}
-					return errors.Join(file.Close(), sync())
-				})
-			})
-		}
 	}
 }

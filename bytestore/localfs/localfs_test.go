@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,8 +19,6 @@ import (
 	"sluice/test/testenv"
 	"sluice/test/vfstest"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // onOS returns a harness on the operating system's file system. Each Open closes the previous
 // handle, because a folder must be used by one at a time.
@@ -117,26 +111,6 @@ func noFiles(t *testing.T, fsys vfs.FS, dir string) {
 	t.Helper()
 	if left := files(t, fsys, dir); len(left) != 0 {
 		t.Errorf("files left: %q", left)
-	}
-}
-
-// TestPutTrace checks the operations of one put and their order.
-func TestPutTrace(t *testing.T) {
-	var trace strings.Builder
-	disk := vfstest.NewCrash()
-	s := mustOpen(t, vfstest.Trace(disk, func(line string) { fmt.Fprintln(&trace, line) }), "/objects")
-	trace.Reset()
-	for _, name := range []bytestore.Name{"3f-018bcfe56800-000102030405060708090a0b0c0d0e0f", "sluice-instance"} {
-		testenv.OK(t, put(t, s, name, make([]byte, 600_000)))
-	}
-	got := regexp.MustCompile(`\.put-[A-Z2-7]{26}`).ReplaceAllString(trace.String(), ".put-RANDOM")
-	golden := filepath.Join("testdata", "put.trace")
-	if *update {
-		testenv.OK(t, os.WriteFile(golden, []byte(got), 0o644))
-	}
-	want := testenv.Must(os.ReadFile(golden))(t)
-	if got != string(want) {
-		t.Errorf("trace of a put:\n%swant:\n%s", got, want)
 	}
 }
 

@@ -50,27 +50,6 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestClaims checks that the reservations of puts in progress count for puts that begin.
-func TestClaims(t *testing.T) {
-	const size, object = 1 << 20, 600 << 10
-	s, _ := openWithin(t, size, -1)
-	src := io.MultiReader(
-		readerFunc(func([]byte) (int, error) {
-			wantErr(t, put(t, s, "concurrent", body[:object]), bytestore.ErrNoSpace)
-			wantErr(t, put(t, s, "small", body[:100]), nil)
-			return 0, io.EOF
-		}),
-		bytes.NewReader(body[:object]),
-	)
-	wantErr(t, s.Put(t.Context(), "first", src, object), nil)
-	wantErr(t, put(t, s, "second", body[:object]), bytestore.ErrNoSpace)
-	wantErr(t, s.Put(t.Context(), "third", bytes.NewReader(body), 100), bytestore.ErrSize)
-	// All reservations were released: the rest can be filled to the byte.
-	wantErr(t, put(t, s, "rest", body[:size-object-100]), nil)
-	wantErr(t, s.Delete(t.Context(), "first"), nil)
-	wantErr(t, s.Space(0), nil)
-}
-
 // TestStalledPutsClaimLittle checks that puts with stalled sources reserve only a little space, and
 // never make it look full.
 func TestStalledPutsClaimLittle(t *testing.T) {

@@ -1,7 +1,6 @@
 package s3_test
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -42,7 +41,5 @@ func TestReader(t *testing.T) {
 	testenv.OK(t, body.Close())
 	testenv.Equal(t, string(read), "ext", "the bytes that are read")
 	testenv.OK(t, r.Close())
-	if _, err := os.Stat(staging); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the folder for staging: %v", err)
-	}
+	testenv.Is(t, testenv.Error(os.Stat(staging)), fs.ErrNotExist, "the folder for staging")
 }

@@ -281,13 +281,9 @@ func TestFaults(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	disk := vfstest.NewCrash()
-	if err := disk.Mkdir("/j"); err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, disk.Mkdir("/j"))
 	j := journal.New(disk, "/j", limit, itself)
-	if err := appendTo(j, "name", []byte("body")); err != nil {
-		f.Fatal(err)
-	}
+	testenv.OK(f, appendTo(j, "name", []byte("body")))
 	j.Forget("name")
 	entries, err := disk.ReadDir("/j")
 	if err != nil {
