@@ -26,32 +26,6 @@ func (f *fixture) move(t testing.TB, from, to string) metastore.Blob {
 	return testenv.Must(f.Move(context.Background(), blob.MoveOptions{From: named(from), To: named(to)}))(t)
 }
 
-// TestExpiryOfACopy: a copy expires as the source of its bytes says, also if another blob was the
-// source just before.
-func TestExpiryOfACopy(t *testing.T) {
-	f := newFixture(t, blob.Options{})
-	f.put(t, "source", []byte("short"))
-	calls := 0
-	c := testenv.Must(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("copy"), Restate: func(source metastore.Blob, copied *metastore.Blob) error {
-		if calls++; calls == 1 {
-			f.put(t, "source", []byte("replaced"))
-		}
-		copied.Expires = f.clock.Now().Add(time.Duration(source.Size) * time.Hour)
-		return nil
-	}}))(t)
-	if c.Size != 8 || !c.Expires.Equal(f.clock.Now().Add(8*time.Hour)) || calls != 2 {
-		t.Errorf("after %d calls the copy has %d bytes and expires in %s", calls, c.Size, c.Expires.Sub(f.clock.Now()))
-	}
-	refused := errors.New("no")
-	err := testenv.Error(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("none"), Restate: func(metastore.Blob, *metastore.Blob) error { return refused }}))
-	testenv.Is(t, err, refused, "a copy whose expiry is refused")
-	err = testenv.Error(f.Copy(t.Context(), blob.CopyOptions{From: named("source"), To: named("none"), Restate: func(_ metastore.Blob, copied *metastore.Blob) error {
-		copied.Expires = f.clock.Now()
-		return nil
-	}}))
-	testenv.Is(t, err, blob.ErrExpiryPast, "a copy that has expired")
-}
-
 // TestDescribedAnew: a copy onto itself that keeps the date is decided by the blob as it is, and is
 // done again if that has changed meanwhile.
 // Invariant 188.

@@ -5,17 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"testing"
 
 	"sluice/blob"
-	"sluice/bytestore"
 	"sluice/bytestore/memory"
-	"sluice/database"
 	"sluice/history"
 	"sluice/integrity"
 	"sluice/metastore"
-	"sluice/test/fault"
 	"sluice/test/testenv"
 )
 
@@ -149,75 +145,6 @@ type unreadableSource struct {
 }
 
 func (s unreadableSource) Bodies(context.Context, integrity.BodySearch) error { return s.err }
-
-func (m healCuts) HealBody(ctx context.Context, d metastore.Damage, damaged, body []byte) error {
-	return m.kind.Do(database.ErrUnknownOutcome, func() error { return m.Metadata.HealBody(ctx, d, damaged, body) })
-}
-
-// TestHealInlineIsCut ends a heal while the source is searched, before the transaction and after
-// it: the blob is damaged or healed, and the next heal repairs it.
-// Invariant 118.
-func TestHealInlineIsCut(t *testing.T) {
-	for name, cut := range map[string]func(t *testing.T, f *inlineFixture){
-		"while the source is searched": func(t *testing.T, f *inlineFixture) {
-			ctx, cancel := context.WithCancel(t.Context())
-			source := f.source
-			source.before = cancel
-			testenv.Is(t, testenv.Error(f.service(source).Heal(ctx)), context.Canceled, "a heal that is cut")
-			f.wantDamages(t, 1, "after the cut")
-		},
-		"before the transaction": func(t *testing.T, f *inlineFixture) {
-			s := blob.New(healCuts{f.meta, fault.Fail}, f.bytes, blob.Options{HealFrom: f.source})
-			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
-			f.wantDamages(t, 1, "after the cut")
-		},
-		"after the transaction": func(t *testing.T, f *inlineFixture) {
-			s := blob.New(healCuts{f.meta, fault.Lose}, f.bytes, blob.Options{HealFrom: f.source})
-			testenv.Is(t, testenv.Error(s.Heal(t.Context())), database.ErrUnknownOutcome, "a heal that is cut")
-			f.wantDamages(t, 0, "after the cut")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newInlineFixture(t)
-			cut(t, f)
-			testenv.Must(f.Heal(t.Context()))(t)
-			f.wantHealed(t)
-		})
-	}
-}
-
-// TestHealInlineWaitsForSpace heals on a full disk, and once there is space.
-func TestHealInlineWaitsForSpace(t *testing.T) {
-	f := newInlineFixture(t)
-	full := blob.New(f.meta, f.bytes, blob.Options{HealFrom: f.source, Space: func(int64) error { return bytestore.ErrNoSpace }})
-	_, err := full.Heal(t.Context())
-	testenv.Is(t, err, bytestore.ErrNoSpace, "a heal on a full disk")
-	f.wantDamages(t, 1, "on a full disk")
-	testenv.Must(f.Heal(t.Context()))(t)
-	f.wantHealed(t)
-}
-
-// TestHealsInlineAtOnce heals in several processes at once: one does.
-// Invariant 118.
-func TestHealsInlineAtOnce(t *testing.T) {
-	f := newInlineFixture(t)
-	var all, found sync.WaitGroup
-	var healed [4]int64
-	found.Add(len(healed))
-	source := f.source
-	source.before = func() { found.Done(); found.Wait() }
-	for i := range healed {
-		s := f.service(source)
-		all.Go(func() {
-			_, err := s.Heal(t.Context())
-			testenv.Check(t, err)
-			healed[i] = s.Stats().Healed
-		})
-	}
-	all.Wait()
-	testenv.Equal(t, healed[0]+healed[1]+healed[2]+healed[3], 1, "heals")
-	f.wantHealed(t)
-}
 
 // TestHealInlineOfWhatIsGone deletes, replaces and restores a blob while its body is looked for.
 // Invariant 118.

@@ -111,9 +111,7 @@ func (f *damagedFixture) wantHealed(t testing.TB) {
 	if f.objectsOf(t, "name")[0] == f.object {
 		t.Error("the extent has the damaged object")
 	}
-	if _, err := f.bytes.Open(t.Context(), f.object, 0, 0); !errors.Is(err, bytestore.ErrNotFound) {
-		t.Errorf("the damaged object was not freed: %v", err)
-	}
+	testenv.Is(t, testenv.Error(f.bytes.Open(t.Context(), f.object, 0, 0)), bytestore.ErrNotFound, "the damaged object was not freed")
 }
 
 // TestHeal repairs a damaged object of a blob and its copy.

@@ -1,9 +1,7 @@
 package blob
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -127,50 +125,6 @@ func TestCheckName(t *testing.T) {
 		if !errors.Is(err, ErrInvalidName) || !errors.As(err, &ne) || ne.What != "blob name" || ne.Reason == "" {
 			t.Errorf("CheckName(%.20q) = %v, want a *NameError", name, err)
 		}
-	}
-}
-
-// TestClientVectors checks the accounts and names that the public client was observed to send.
-func TestClientVectors(t *testing.T) {
-	data := testenv.Must(os.ReadFile("../wire/testdata/client-http.json"))(t)
-	var vectors struct {
-		Names []struct {
-			ID       string
-			Name     *string
-			PutError any `json:"client_error_put"`
-		}
-		Accounts map[string]struct{ StartBody, Get string }
-	}
-	testenv.OK(t, json.Unmarshal(data, &vectors))
-	for _, v := range vectors.Names {
-		// Long names are only described, and Go cannot read a lone surrogate from JSON.
-		if v.Name == nil || strings.HasSuffix(*v.Name, " utf16 units)") || v.ID == "lone" {
-			continue
-		}
-		control := strings.ContainsFunc(*v.Name, func(r rune) bool { return r < 0x20 || r == 0x7f })
-		if err := CheckName(*v.Name); (err == nil) != (v.PutError == nil && !control) {
-			t.Errorf("%s: CheckName(%.40q) = %v; the client returns %v", v.ID, *v.Name, err, v.PutError)
-		}
-	}
-	for id, v := range vectors.Accounts {
-		var begin struct{ RawAccount string }
-		testenv.OK(t, json.Unmarshal([]byte(v.StartBody), &begin))
-		got, err := ParseAccount(begin.RawAccount)
-		switch {
-		case id == "bytes":
-			if err == nil {
-				t.Errorf("%s: ParseAccount(%q) = %q, want an error", id, begin.RawAccount, got)
-			}
-		case strings.HasPrefix(v.Get, "0x"): // the client's own canonical form
-			if got != v.Get {
-				t.Errorf("%s: ParseAccount(%q) = %q, %v; want %q", id, begin.RawAccount, got, err, v.Get)
-			}
-		case err != nil: // an account that the client cannot parse is valid nevertheless
-			t.Errorf("%s: ParseAccount(%q): %v", id, begin.RawAccount, err)
-		}
-	}
-	if len(vectors.Names) < 40 || len(vectors.Accounts) < 12 {
-		t.Errorf("%d names and %d accounts recorded", len(vectors.Names), len(vectors.Accounts))
 	}
 }
 

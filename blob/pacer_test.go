@@ -62,9 +62,7 @@ func each(n int, fn func(i int)) {
 func (f *fixture) overwrite(t *testing.T, n int) {
 	t.Helper()
 	each(n+1, func(int) {
-		if _, err := f.Put(t.Context(), to("n"), strings.NewReader("x"), 1); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, testenv.Error(f.Put(t.Context(), to("n"), strings.NewReader("x"), 1)))
 	})
 }
 

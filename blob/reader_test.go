@@ -273,28 +273,6 @@ func TestBufferIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestRangeOverPartsOfOddSizes buffers bytes for a range that begins in a part's last block, which
-// is shorter than other blocks, and ends in the next part.
-func TestRangeOverPartsOfOddSizes(t *testing.T) {
-	const partSize, parts = 1<<20 + 100<<10, 3
-	store := newCountingStore()
-	f := newOverStore(t, store, blob.Options{})
-	body := randomBytes(1, parts*partSize)
-	u := f.begin(t, "n", partSize)
-	for i := range parts {
-		f.part(t, u.ID, i, body[i*partSize:(i+1)*partSize])
-	}
-	testenv.Must(f.Complete(t.Context(), u.ID, blob.Totals{}, nil))(t)
-	ranges := []blob.Range{{Off: 1 << 20, N: 1}, {Off: 1<<20 + 50<<10, N: 200 << 10}, {Off: partSize + 500<<10, N: 1}}
-	store.forget()
-	got, paid, err := readAll(t, f, "n", ranges)
-	testenv.OK(t, err)
-	sent := wantRanges(t, got, body, ranges, "parts of odd sizes")
-	if most, read := store.forget(); most != 1 || paid != read-sent {
-		t.Errorf("a block was read %d times; %d bytes were read, %d sent, %d paid for", most, read, sent, paid)
-	}
-}
-
 // TestOnlyThePiecesOfARangeAreReadAgain checks how much is read if no buffer is free: the block,
 // and its pieces that hold bytes in the range.
 func TestOnlyThePiecesOfARangeAreReadAgain(t *testing.T) {

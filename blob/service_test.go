@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -22,35 +20,6 @@ import (
 	"sluice/metastore"
 	"sluice/test/testenv"
 )
-
-func TestPutThenReadAnyRange(t *testing.T) {
-	f := newFixture(t, blob.Options{VerifyTTL: time.Minute})
-	const inline = blob.DefaultInlineSize
-	for _, size := range []int{0, 1, inline - 1, inline, inline + 1, 1<<20 - 1, 1 << 20, 1<<20 + 1, 2 << 20, 2<<20 + 1, 5<<20 + 7} {
-		for _, known := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%d known=%t", size, known), func(t *testing.T) {
-				want, before := randomBytes(uint64(size), size), f.objects(t)
-				name := fmt.Sprintf("%d-%t", size, known)
-				declared := int64(size)
-				if !known {
-					declared = bytestore.UnknownSize
-				}
-				b, err := f.Put(context.Background(), to(name), iotest.HalfReader(bytes.NewReader(want)), declared)
-				testenv.OK(t, err)
-				testenv.Equal(t, b.Size, int64(size), "size")
-				if extents := f.objects(t) - before; (extents == 0) != (size <= inline) {
-					t.Errorf("%d objects of %d bytes, of which at most %d are inline", extents, size, inline)
-				}
-				rng := rand.New(rand.NewPCG(uint64(size), 1))
-				for range 20 {
-					off := rng.IntN(size + 1)
-					n := rng.IntN(size - off + 1)
-					f.wantRead(t, name, int64(off), want[off:off+n], "range %d+%d", off, n)
-				}
-			})
-		}
-	}
-}
 
 // Invariant 7.
 func TestETagDependsOnContentAlone(t *testing.T) {

@@ -5,14 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 
 	"sluice/blob"
 	"sluice/bytestore"
-	"sluice/checksum"
 	"sluice/database"
 	"sluice/metastore"
 	"sluice/test/testenv"
@@ -28,27 +26,6 @@ func (f *fixture) begin(t testing.TB, name string, partSize int64) metastore.Upl
 func (f *fixture) part(t testing.TB, id string, index int, body []byte) metastore.Part {
 	t.Helper()
 	return testenv.Must(f.PutPart(context.Background(), blob.PartOptions{UploadID: id, Index: index}, bytes.NewReader(body), int64(len(body))))(t)
-}
-
-func TestPartsInAnyOrderInParallelAndAgain(t *testing.T) {
-	ctx := context.Background()
-	f := newFixture(t, blob.Options{})
-	const partSize, parts = 3 << 20, 7 // each part has two extents
-	body := randomBytes(5, partSize*(parts-1)+99)
-	u := f.begin(t, "n", partSize)
-	order := append(rand.Perm(parts), rand.Perm(parts)...)
-	var workers sync.WaitGroup
-	for _, i := range order {
-		workers.Go(func() {
-			f.part(t, u.ID, i, body[i*partSize:min((i+1)*partSize, len(body))])
-		})
-	}
-	workers.Wait()
-	testenv.Must(f.Complete(ctx, u.ID, blob.Totals{}, nil))(t)
-	f.wantRead(t, "n", 0, body, "the whole blob")
-	f.wantRead(t, "n", partSize-5, body[partSize-5:2*partSize+5], "a range over three parts")
-	testenv.OK(t, f.FreeGarbage(ctx))
-	f.wantObjects(t, 2*(parts-1), "once re-sent parts are freed") // the short last part is inline
 }
 
 // Invariant 9.
@@ -91,68 +68,6 @@ func TestPartRefusals(t *testing.T) {
 			f.wantObjects(t, 0, "that stay behind")
 		})
 	}
-}
-
-func TestCompleteRefusalsLeaveTheUploadOpen(t *testing.T) {
-	ctx := context.Background()
-	f := newFixture(t, blob.Options{})
-	f.put(t, "taken", []byte("x"))
-	refuse := errors.New("refused")
-	five, badTag := int64(5), `"5-0000000000000000"`
-	cases := []struct {
-		name         string
-		blob         string
-		parts        map[int]string
-		want         blob.Totals
-		precondition metastore.Precondition
-		err          error
-	}{
-		{"gap at the start", "n", map[int]string{1: "abcd"}, blob.Totals{}, nil, blob.ErrPartsMissing},
-		{"gap in the middle", "n", map[int]string{0: "abcd", 2: "a"}, blob.Totals{}, nil, blob.ErrPartsMissing},
-		{"short in the middle", "n", map[int]string{0: "abc", 1: "abcd"}, blob.Totals{}, nil, blob.ErrPartSize},
-		{"total", "n", map[int]string{0: "abcd"}, blob.Totals{Bytes: &five}, nil, blob.ErrTotals},
-		{"etag", "n", map[int]string{0: "abcd", 1: "e"}, blob.Totals{ETag: &badTag}, nil, blob.ErrTotals},
-		{"precondition", "n", map[int]string{0: "abcd"}, blob.Totals{}, func(*metastore.Blob) error { return refuse }, refuse},
-		{"create only", "taken", map[int]string{0: "abcd"}, blob.Totals{}, nil, blob.ErrExists},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			u, err := f.Begin(ctx, blob.BeginOptions{Account: "a", Name: c.blob, PartSize: 4, CreateOnly: true})
-			testenv.OK(t, err)
-			for i, body := range c.parts {
-				f.part(t, u.ID, i, []byte(body))
-			}
-			testenv.Is(t, testenv.Error(f.Complete(ctx, u.ID, c.want, c.precondition)), c.err, "Complete")
-			after, parts, err := f.Upload(ctx, u.ID, -1, 10)
-			if err != nil || after.State != metastore.UploadOpen || len(parts) != len(c.parts) {
-				t.Fatalf("the upload is %v with %d parts, %v", after.State, len(parts), err)
-			}
-		})
-	}
-}
-
-// Invariant 6.
-func TestRepeatedCompleteReturnsTheRecordedOutcome(t *testing.T) {
-	ctx := context.Background()
-	f := newFixture(t, blob.Options{})
-	u := f.begin(t, "n", 4)
-	f.part(t, u.ID, 0, []byte("abcd"))
-	f.part(t, u.ID, 1, []byte("e"))
-	size, tag := int64(5), ""
-	first := testenv.Must(f.Complete(ctx, u.ID, blob.Totals{Bytes: &size}, nil))(t)
-	tag = checksum.ETag(first.Size, first.CRC64)
-	for _, change := range []func() error{
-		func() error { return nil },
-		func() error { f.put(t, "n", []byte("other")); return nil },
-		func() error { return f.Delete(ctx, "a", "n", nil) },
-	} {
-		testenv.OK(t, change())
-		again, err := f.Complete(ctx, u.ID, blob.Totals{}, func(*metastore.Blob) error { return errors.New("asked") })
-		if err != nil || checksum.ETag(again.Size, again.CRC64) != tag || !again.Modified.Equal(first.Modified) {
-			t.Fatalf("repeated: %+v, %v", again, err)
-		}
-	}
-	testenv.Is(t, f.Abort(ctx, u.ID), metastore.ErrCommitted, "abort after commit")
 }
 
 // TestReSentPartRacesWithComplete checks that a part that arrives again during Complete is either
