@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"sluice/client"
 	"sluice/test/testenv"
@@ -246,37 +243,4 @@ func TestDownloadFileStaysInRoot(t *testing.T) {
 	}
 	testenv.OK(t, testenv.Error(c.DownloadFile(t.Context(), "team", "a", filepath.Join("sub", "x"), o)))
 	testenv.Equal(t, testenv.Must(os.Stat(filepath.Join(inside, "sub", "x")))(t).Size(), 5_000, "the file's size")
-}
-
-// TestAnySizes stores and reads a file with any size, part size, range size and concurrency.
-func TestAnySizes(t *testing.T) {
-	_, c := startServer(t)
-	dir := testenv.MemoryDir(t)
-	setChecks(t, 30) // each of them is many requests
-	rapid.Check(t, func(rt *rapid.T) {
-		size := rapid.IntRange(0, 20_000).Draw(rt, "size")
-		put := client.PutOptions{
-			PartSize:    int64(rapid.IntRange(max(1, size/20), size+2).Draw(rt, "part size")),
-			Concurrency: rapid.IntRange(0, 8).Draw(rt, "put concurrency"),
-			SkipDigest:  rapid.Bool().Draw(rt, "without digests"),
-		}
-		get := client.DownloadOptions{
-			RangeSize:   int64(rapid.IntRange(max(1, size/20), size+2).Draw(rt, "range size")),
-			Concurrency: rapid.IntRange(0, 8).Draw(rt, "get concurrency"),
-		}
-		content := randomBytes(size)
-		source, path := filepath.Join(dir, "source"), filepath.Join(dir, "target")
-		if err := os.WriteFile(source, content, 0o600); err != nil {
-			rt.Fatal(err)
-		}
-		if rapid.Bool().Draw(rt, "stream") {
-			inCheck(c.Put(t.Context(), "team", "a", onlyReader{bytes.NewReader(content)}, put))(rt)
-		} else {
-			inCheck(c.PutFile(t.Context(), "team", "a", source, put))(rt)
-		}
-		inCheck(c.DownloadFile(t.Context(), "team", "a", path, get))(rt)
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
-			rt.Errorf("%d bytes, %v", len(got), err)
-		}
-	})
 }

@@ -25,9 +25,7 @@ func TestPayerOfAServiceThatWasSetBack(t *testing.T) {
 			wantSession(p.Ensure(t.Context(), 100))(t, 100, "")
 			checkStatus(t, p, 300, 300, false)
 			s.setBack(known)
-			if _, err := s.pay(dir).Ensure(t.Context(), 90); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, testenv.Error(s.pay(dir).Ensure(t.Context(), 90)))
 			if got := status(t, p); got.Bought != 300 || got.Signed != 300 || s.total() < 90 {
 				t.Errorf("%d chunksets for %+v", s.total(), got)
 			}

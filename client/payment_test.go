@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -111,31 +110,6 @@ func TestPaidReads(t *testing.T) {
 		testenv.Is(t, testenv.Error(readAll(t, c, o)), client.ErrPreconditionFailed, "a false condition")
 		testenv.Equal(t, shared.Charged(), 10, "the charge")
 		left()
-	})
-}
-
-// TestPaidReadsOfASessionThatEnded checks that a session that has expired is replaced, and that
-// without a payer nothing is bought.
-func TestPaidReadsOfASessionThatEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, newService(t, serviceOptions{price: 3}))
-		want := paidBlob(t, c)
-		p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.Chunksets = 3 })
-		s := testenv.Must(p.Ensure(t.Context(), 1))(t)
-		without := &client.Payment{SessionID: s.ID}
-		for i, want := range []error{nil, client.ErrPaymentRequired} {
-			testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: without})), want, "read %d", i)
-			testenv.Equal(t, without.Charged(), 3, "the charge after read %d", i)
-		}
-		time.Sleep(2 * time.Hour)
-		testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: without})), client.ErrPaymentRequired, "with an expired session")
-		payment := &client.Payment{Payer: p}
-		if got, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%d bytes, %v", len(got), err)
-		}
-		if id := status(t, p).SessionID; id == s.ID || payment.Charged() != 3 {
-			t.Errorf("session %s, charged %d", id, payment.Charged())
-		}
 	})
 }
 
@@ -240,68 +214,6 @@ func TestPaidReadIsNotReplayed(t *testing.T) {
 	testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: payment})), client.ErrOutcomeUnknown, "a purchase without an answer")
 	if reads.Load() != 1 || payment.Charged() != 2 || payment.InDoubt() != 1 {
 		t.Errorf("%d requests, charged %d, in doubt %d", reads.Load(), payment.Charged(), payment.InDoubt())
-	}
-}
-
-// TestConcurrentPaidReads checks that concurrent reads over several payers of one state file, with
-// purchases of a single chunkset, all succeed, and that the session lost as many chunksets as were
-// charged.
-func TestConcurrentPaidReads(t *testing.T) {
-	const payers, readers, reads = 2, 6, 5
-	c := newClient(t, newService(t, serviceOptions{}))
-	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
-	dir := testenv.MemoryDir(t)
-	var payments []*client.Payment
-	var work sync.WaitGroup
-	for range payers {
-		p := newPayer(t, c, dir, func(o *client.PayerOptions) { o.Chunksets = 5 })
-		payment := &client.Payment{Payer: p}
-		payments = append(payments, payment)
-		for range readers {
-			work.Go(func() {
-				for range reads {
-					if got, err := readAll(t, c, client.GetOptions{Payment: payment}); err != nil || string(got) != "hello" {
-						t.Errorf("%q, %v", got, err)
-					}
-				}
-			})
-		}
-	}
-	work.Wait()
-	for _, payment := range payments {
-		testenv.Equal(t, payment.Charged(), readers*reads, "the charge")
-		testenv.Equal(t, payment.InDoubt(), 0, "the chunksets in doubt")
-	}
-	p := newPayer(t, c, dir)
-	s := testenv.Must(p.Ensure(t.Context(), 0))(t)
-	if used := s.ChunksetsTotal - s.ChunksetsLeft; used != payers*readers*reads || status(t, p).Bought != uint64(s.ChunksetsTotal) {
-		t.Errorf("session %+v, %+v", s, status(t, p))
-	}
-}
-
-// TestServiceThatNeverServes checks that a service that sells chunksets and then reports that none
-// is left takes at most the purchases of one request.
-func TestServiceThatNeverServes(t *testing.T) {
-	s := newService(t, serviceOptions{})
-	none := problem(402, "no_chunksets_left", `,"required":"1","available":"0"`)
-	c := newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-		if isRead(r) {
-			return none(r)
-		}
-		resp, err := s.RoundTrip(r)
-		if err == nil && r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/sessions/") && !strings.Contains(r.URL.Path, "micropayment") {
-			text, readErr := io.ReadAll(resp.Body)
-			resp.Body = io.NopCloser(strings.NewReader(strings.Replace(string(text), `"chunksetsLeft":10`, `"chunksetsLeft":0`, 1)))
-			err = readErr
-		}
-		return resp, err
-	}))
-	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", strings.NewReader("hello"), client.PutOptions{})))
-	p := newPayer(t, c, testenv.MemoryDir(t), func(o *client.PayerOptions) { o.MaxPurchase = 10 })
-	payment := &client.Payment{Payer: p, MaxChunksets: 3}
-	testenv.Is(t, testenv.Error(readAll(t, c, client.GetOptions{Payment: payment})), client.ErrPaymentRequired, "a paid read without a session")
-	if got := status(t, p); got.Signed == 0 || got.Signed > 4*10 || payment.Charged() != 0 {
-		t.Errorf("status %+v, charged %d", got, payment.Charged())
 	}
 }
 

@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"sluice/blob"
 	"sluice/checksum"
-	"sluice/test/testenv"
 	"sluice/wire"
 )
 
@@ -72,36 +68,6 @@ func FuzzParseBlob(f *testing.F) {
 	})
 }
 
-func FuzzParseRetryAfter(f *testing.F) {
-	for _, s := range []string{"1", "2147483647", "99999999999999999999999", "-1", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", "soon"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if d := parseRetryAfter(s); d < 0 || d > maxRetryAfter {
-			t.Errorf("%q is %v", s, d)
-		}
-	})
-}
-
-// FuzzNewError checks that an error is short, whatever a server sends.
-func FuzzNewError(f *testing.F) {
-	f.Add(503, "application/problem+json", []byte(`{"code":"overloaded","detail":"A sentence.","requestId":"R1","retryable":true}`), "")
-	f.Add(409, "application/problem+json", []byte(`{"code":"`+strings.Repeat("x", 300)+`","detail":"\u001b[2J"}`), "")
-	f.Add(302, "text/html", []byte("<html>"), "http://elsewhere/"+strings.Repeat("a", 5000))
-	f.Add(400, "application/problem+json", []byte(`{"code":"a","detail":"`+strings.Repeat("x", 60_000)+`","uploadId":"`+strings.Repeat("x", 1000)+`"}`), "")
-	f.Add(400, "application/problem+json", []byte(strings.Repeat(`{"a":`, 9000)), "")
-	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte, location string) {
-		h := http.Header{"Content-Type": {contentType}, "Location": {location}, "X-Request-Id": {location}}
-		e := newError(&http.Response{StatusCode: status, Header: h, Body: io.NopCloser(bytes.NewReader(body))}, "localhost")
-		if n := len(e.Error()); n > 3*maxSentence {
-			t.Errorf("the error has %d bytes", n)
-		}
-		if max(len(e.ChannelID), len(e.SessionID), len(e.UploadID), len(e.Reason), len(e.Required), len(e.RequestID)) > 3+maxWord || len(e.StoredMicropayment) > maxErrorBody {
-			t.Errorf("%+v", e)
-		}
-	})
-}
-
 // FuzzCheckJSON compares the counts with package json's.
 func FuzzCheckJSON(f *testing.F) {
 	f.Add([]byte(`{"blobs":[{"name":"a\"[{,","size":1}],"prefixes":["b"],"next":"\\"}`))
@@ -134,22 +100,6 @@ func FuzzCheckJSON(f *testing.F) {
 	})
 }
 
-// FuzzCheckName checks that every name of the service is accepted, and no control character.
-func FuzzCheckName(f *testing.F) {
-	for _, s := range []string{"a/b", "", "a\x1b[2J", "../x", strings.Repeat("é", 1024), strings.Repeat("😀", 513), "\xff"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		if strings.HasSuffix(name, "/") {
-			return // a prefix may end in a slash, and a name may not
-		}
-		want := blob.CheckName(name)
-		if err := checkName("name", name); bad(t, err) != (want == nil) {
-			t.Errorf("%q: %v, and the service has %v", name, err, want)
-		}
-	})
-}
-
 // FuzzListing checks that entries that are accepted from two pages are in order and were requested.
 func FuzzListing(f *testing.F) {
 	etag := strings.ReplaceAll(checksum.ETag(1, 1), `"`, `\"`)
@@ -178,89 +128,6 @@ func FuzzListing(f *testing.F) {
 				return
 			}
 			last = page.Next
-		}
-	})
-}
-
-// FuzzUploadListing checks that entries that are accepted from two pages are in order.
-func FuzzUploadListing(f *testing.F) {
-	f.Add([]byte(`{"uploads":[{"uploadId":"A","name":"a","created":"2026-01-01T00:00:00Z"}],"next":"A"}`), []byte(`{"uploads":[{"uploadId":"A","name":"a","created":"2026-01-01T00:00:00Z"}],"next":"A"}`))
-	f.Add([]byte(`{"uploads":[{"uploadId":"A","name":"a","partSize":-1,"bytes":-1}],"next":"B"}`), []byte(`{}`))
-	f.Fuzz(func(t *testing.T, first, second []byte) {
-		var l uploadListing
-		var at time.Time
-		for _, text := range [][]byte{first, second} {
-			var page wire.UploadPage
-			if checkJSON(text) != nil || json.Unmarshal(text, &page) != nil || !bad(t, l.check(&page)) {
-				return
-			}
-			for u := range uploadsOf(&page) {
-				if u.Created.Before(at) || u.ID == "" || u.Bytes < 0 || u.PartSize < 0 || u.PartSize > maxPartSize {
-					t.Errorf("%+v", u)
-				}
-				at = u.Created
-			}
-			if page.Next != "" && len(page.Uploads) == 0 {
-				t.Error("a page without entries has a next")
-			}
-		}
-	})
-}
-
-// FuzzParts checks that the parts on two pages belong to one upload.
-func FuzzParts(f *testing.F) {
-	f.Add([]byte(`{"state":"open","parts":[{"index":0,"size":5},{"index":2,"size":5}],"next":2}`), []byte(`{"state":"open","parts":[{"index":2,"size":5}],"next":2}`))
-	f.Add([]byte(`{"state":"open","parts":[{"index":-1,"size":-5}],"next":-2}`), []byte(`{}`))
-	f.Fuzz(func(t *testing.T, first, second []byte) {
-		after := -1
-		for _, text := range [][]byte{first, second} {
-			var page wire.UploadStatus
-			if checkJSON(text) != nil || json.Unmarshal(text, &page) != nil || !bad(t, checkParts(&page, after)) {
-				return
-			}
-			for _, part := range page.Parts {
-				if part.Index <= after || part.Index >= maxParts || part.Size < 0 || part.Size > maxPartSize {
-					t.Errorf("%+v after %d", part, after)
-				}
-				after = part.Index
-			}
-			if page.Next == nil {
-				return
-			}
-			testenv.Equal(t, *page.Next, after, "next")
-		}
-	})
-}
-
-// FuzzPayments checks sessions, channels and descriptions of services.
-func FuzzPayments(f *testing.F) {
-	f.Add([]byte(`{"sessionId":"S","chunksetsLeft":-1,"chunksetsTotal":-9223372036854775808}`))
-	f.Add([]byte(`{"channelId":"C","paymentChannelId":"1","deposit":"-1","accepted":"99999999999999999999","credit":"0","settled":"0","sequenceNumber":"0","state":"\u001b[2J"}`))
-	f.Add([]byte(`{"channelId":"C","paymentChannelId":"1","deposit":"1","accepted":"0","credit":"0","settled":"0","sequenceNumber":"0","state":"open","sessions":[{"sessionId":"../x"}]}`))
-	f.Add([]byte(`{"version":"1","limits":{"maxPartSize":-1},"rates":{"key":{"a":-1}},"payment":{"chunksetPrice":"-1"}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if checkJSON(text) != nil {
-			return
-		}
-		var s wire.Session
-		if json.Unmarshal(text, &s) == nil && bad(t, checkSession(&s)) && (s.ChunksetsLeft < 0 || s.ChunksetsTotal < 0 || s.SessionID == "" || s.SessionID == "..") {
-			t.Errorf("%+v", s)
-		}
-		var c wire.Channel
-		if json.Unmarshal(text, &c) == nil && bad(t, checkChannel(&c)) {
-			ch, err := parseChannel(&c)
-			if bad(t, err) && max(ch.Deposit, ch.Accepted, ch.Credit, ch.Settled, ch.Sequence) > math.MaxInt64 {
-				t.Errorf("%+v", ch)
-			}
-			for _, s := range ch.Sessions {
-				if _, err := sessionPath(s.ID); err != nil || s.ChunksetsLeft < 0 {
-					t.Errorf("%+v", s)
-				}
-			}
-		}
-		var i wire.Info
-		if json.Unmarshal(text, &i) == nil && bad(t, checkInfo(&i)) && (i.Limits.MaxPartSize < 0 || i.ChunksetSize < 0 || len(i.Version) > maxWord) {
-			t.Errorf("%+v", i)
 		}
 	})
 }

@@ -414,9 +414,7 @@ func TestDamagedRequests(t *testing.T) {
 			})
 			var done int64
 			_, err := c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{PartSize: 1000, Progress: func(n, _ int64) { done = n }})
-			if !errors.Is(err, test.want) {
-				t.Errorf("error %v", err)
-			}
+			testenv.Is(t, err, test.want, "error")
 			if err == nil {
 				testenv.Equal(t, done, int64(len(content)), "the progress")
 			}

@@ -134,9 +134,7 @@ func TestRestoreIsMarkedFirst(t *testing.T) {
 	data := testenv.MemoryDir(t)
 	at := storage.Location{Data: data}
 	s, err := storage.OpenEndpoint(t.Context(), at, false, func(ctx context.Context, bytes bytestore.Store) error {
-		if _, err := os.Stat(filepath.Join(data, datadir.Database)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("metadata exists before the mark: %v", err)
-		}
+		testenv.Is(t, testenv.Error(os.Stat(filepath.Join(data, datadir.Database))), fs.ErrNotExist, "metadata exists before the mark")
 		return errors.Join(r.markBytes(ctx, bytes), fault.ErrFault)
 	})
 	if !errors.Is(err, fault.ErrFault) {
