@@ -1,7 +1,6 @@
 package access_test
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"sync"
@@ -158,90 +157,6 @@ func TestLimitsThatChange(t *testing.T) {
 			t.Errorf("without a limit %d requests are left, whole after %v", left, full)
 		}
 	})
-}
-
-// TestChangeOfOneLimit checks that the other limits keep their state.
-func TestChangeOfOneLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limits := keys.Limits{RequestsPerSecond: 1, BytesInPerSecond: 10, BytesOutPerSecond: 10}
-		before := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: limits})
-		limits.OpenUploads = 5
-		after := callerOf(t, openStores(t, 1)[0], access.NewKey{Group: "g", Limits: limits})
-		l := access.NewLimiter(access.LimiterOptions{})
-		a := l.OfKey(before)
-		enter(t, a)()
-		testenv.Check(t, errors.Join(a.PaceIn(t.Context(), 1), a.PaceOut(t.Context(), 1)))
-		l.OfKey(after)
-		if left, _ := a.Requests(); left != 0 {
-			t.Errorf("%d requests are left", left)
-		}
-		for _, pace := range []func(context.Context, int) error{a.PaceIn, a.PaceOut} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if err := pace(ctx, 1); err == nil {
-				t.Error("a bucket was filled")
-			}
-			cancel()
-		}
-	})
-}
-
-// TestAllowancesInUseAreNotEvicted checks that Allowances in use are kept, however many were used
-// since.
-func TestAllowancesInUseAreNotEvicted(t *testing.T) {
-	l := access.NewLimiter(access.LimiterOptions{Recent: 1, Address: keys.Limits{ConcurrentRequests: 1}})
-	address := netip.MustParseAddr("192.0.2.1")
-	working := l.OfAddress(address)
-	leave := enter(t, working)
-	others(l, 100)
-	testenv.Is(t, tryEnter(t, l, address), access.ErrConcurrent, "while another request has entered")
-	leave()
-	working.Release()
-	waiting := l.OfAddress(address) // but has not entered yet
-	others(l, 100)
-	leave = enter(t, waiting)
-	testenv.Is(t, tryEnter(t, l, address), access.ErrConcurrent, "while another request, which entered late, is in progress")
-	leave()
-	waiting.Release()
-}
-
-// tryEnter enters and leaves an address's Allowance.
-func tryEnter(t *testing.T, l *access.Limiter, address netip.Addr) error {
-	t.Helper()
-	a := l.OfAddress(address)
-	defer a.Release()
-	leave, err := a.Enter(t.Context())
-	if err == nil {
-		leave()
-	}
-	return err
-}
-
-// TestRecentAllowancesAreKept checks that recent Allowances are kept with their buckets, and that
-// older ones are not.
-func TestRecentAllowancesAreKept(t *testing.T) {
-	const recent = 100
-	l := access.NewLimiter(access.LimiterOptions{Recent: recent, Address: keys.Limits{RequestsPerSecond: 1}})
-	address := netip.MustParseAddr("192.0.2.1")
-	requests := func() int64 {
-		a := l.OfAddress(address)
-		defer a.Release()
-		left, _ := a.Requests()
-		return left
-	}
-	testenv.OK(t, tryEnter(t, l, address))
-	for range 5 {
-		others(l, recent-1)
-		testenv.Equal(t, requests(), 0, "requests left of one of the last %d", recent)
-	}
-	others(l, recent)
-	testenv.Equal(t, requests(), 1, "requests left of one before the last %d", recent)
-}
-
-// others uses n other addresses' Allowances.
-func others(l *access.Limiter, n int) {
-	for i := range n {
-		l.OfAddress(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})).Release()
-	}
 }
 
 // TestLimiterRaces runs many concurrent requests for a few holders. Hardly any is cached.

@@ -162,51 +162,6 @@ func TestPaceWhileStreamsAreCancelled(t *testing.T) {
 	}
 }
 
-// TestPaceAfterACancelledWait checks that the next waiter immediately gets a cancelled one's
-// tokens.
-func TestPaceAfterACancelledWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := paced(1000)
-		start := time.Now()
-		if err := a.PaceOut(t.Context(), 100); err != nil { // all that the bucket has
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan error, 2)
-		go func() { gone <- a.PaceOut(ctx, 100) }()
-		synctest.Wait()
-		go func() { gone <- a.PaceOut(ctx, 100) }()
-		synctest.Wait()
-		next := make(chan float64)
-		go func() {
-			testenv.Check(t, a.PaceOut(t.Context(), 100))
-			next <- since(start)
-		}()
-		time.Sleep(60 * time.Millisecond)
-		cancel()
-		for range 2 {
-			testenv.Is(t, <-gone, context.Canceled, "cancelled")
-		}
-		if at := <-next; !within(at, 0.1, 0.001) {
-			t.Errorf("the next was let through after %v s, want 0.1", at)
-		}
-	})
-}
-
-// TestPaceOfMoreThanAChunk checks the rate for more than a chunk.
-func TestPaceOfMoreThanAChunk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, bytesPerSecond := range []int64{1, 9, 1000, 512 << 20} {
-			a := paced(bytesPerSecond)
-			start := time.Now()
-			testenv.OK(t, a.PaceOut(t.Context(), int(20*bytesPerSecond)))
-			if took := since(start); !within(took, 20, 0.1) {
-				t.Errorf("20 s of %d B per s took %v s", bytesPerSecond, took)
-			}
-		}
-	})
-}
-
 // TestDirectionsArePacedApart checks that the directions have independent rates.
 func TestDirectionsArePacedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"sluice/access/keys"
 	"sluice/blob"
 	"sluice/bytestore/memory"
-	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/test/testenv"
 )
@@ -81,25 +80,6 @@ func refused(t *testing.T, err error, want access.QuotaError) {
 	}
 }
 
-// TestQuota checks that bytes count, and the objects of empty blobs too.
-func TestQuota(t *testing.T) {
-	full := 100 + metastore.Charge("a", "") + metastore.Charge("b", "") + metastore.Charge("empty", "")
-	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, keys.Limits{StoredBytes: full})
-		testenv.Check(t, errors.Join(s.put(t, "a", 60), s.put(t, "b", 40), s.put(t, "empty", 0)))
-		refused(t, s.put(t, "c", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("c", "")})
-		refused(t, s.put(t, "c", 0), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: metastore.Charge("c", "")})
-		refused(t, s.put(t, "c", math.MaxInt64), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: math.MaxInt64})
-		s.remove(t, "b") // deleted bytes can be used immediately
-		testenv.Check(t, s.put(t, "c", 40))
-		time.Sleep(time.Minute)
-		refused(t, s.put(t, "d", 1), access.QuotaError{Of: "stored bytes", Limit: full, Used: full, Wanted: 1 + metastore.Charge("d", "")})
-		if got := s.used(t); got.Bytes != 100 || got.Stored() != full {
-			t.Errorf("%+v are stored", got)
-		}
-	})
-}
-
 func TestReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -132,38 +112,6 @@ func TestReservations(t *testing.T) {
 		testenv.Check(t, s.blobs.Abort(ctx, begun.ID))
 		for range 2 {
 			testenv.Check(t, testenv.Error(s.ReserveUpload(ctx, "u", "")))
-		}
-	})
-}
-
-// TestQuotaOfChannels checks that channels count from their reservation on, even after they were
-// closed or have expired.
-// Invariant 44.
-func TestQuotaOfChannels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		s := newShelf(t, keys.Limits{Channels: 2, StoredObjects: 1})
-		full := access.QuotaError{Of: "channels", Limit: 2, Used: 2, Wanted: 1}
-		reserve := func() *access.Reservation {
-			t.Helper()
-			return testenv.Must(s.ReserveChannel(ctx, false))(t)
-		}
-		open := func(id string, r *access.Reservation) {
-			t.Helper()
-			testenv.Must(s.line.OpenChannel(ctx, ledger.Channel{ID: id, Receiver: id, Owner: s.owner, Expires: s.line.Now().Add(time.Hour)}, nil))(t)
-			r.Keep()
-		}
-		first, second := reserve(), reserve()
-		refused(t, testenv.Error(s.ReserveChannel(ctx, false)), full)
-		open("first", first)
-		refused(t, testenv.Error(s.ReserveChannel(ctx, false)), full)
-		second.Release()
-		open("second", reserve())
-		testenv.Check(t, testenv.Error(s.line.CloseChannel(ctx, "first")))
-		time.Sleep(time.Hour)
-		refused(t, testenv.Error(s.ReserveChannel(ctx, false)), full)
-		if err := s.put(t, "a", 1); err != nil { // the quota has space for more objects
-			t.Error(err)
 		}
 	})
 }

@@ -85,9 +85,7 @@ func TestReplyMemoryIsBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		gone := &reply{of: s, caller: callers[0], anonymous: true, size: piece}
-		if err := s.acquire(ctx, gone); !errors.Is(err, context.Canceled) {
-			t.Errorf("a client that has gone: %v", err)
-		}
+		testenv.Is(t, s.acquire(ctx, gone), context.Canceled, "a client that has gone")
 		for _, r := range all {
 			s.resize(r, 0)
 		}

@@ -376,20 +376,6 @@ func TestRouteWithoutRuleIsRefused(t *testing.T) {
 	}
 }
 
-// TestSyntaxComesBeforeCredentials checks that malformed requests are reported before a missing
-// key, and that bodies are read after the key was checked.
-func TestSyntaxComesBeforeCredentials(t *testing.T) {
-	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
-	for _, at := range []target{
-		{"GET", "/v1/blobs/NO/x", "", 400}, {"PUT", "/v1/blobs/" + ours + "/", "x", 400}, {"GET", "/v1/multipart-uploads", "", 400},
-		{"PATCH", "/v1/blobs/" + ours + "/x", "", 405}, {"GET", "/v1/nothing", "", 404}, {"GET", "/v2/info", "", 404},
-		{"POST", "/v1/multipart-uploads", "not JSON", 401}, {"POST", "/v1/blobs/" + ours + "/x", "not JSON", 401}, {"PUT", "/v1/multipart-uploads/unknown/parts/x", "x", 401},
-		{"GET", "/v1/multipart-uploads/unknown", "", 401}, {"OPTIONS", "/v1/blobs/" + ours + "/x", "", 204},
-	} {
-		h.want(t, at.want, at.method, at.path, at.body)
-	}
-}
-
 // TestPartsComeFromTheGroupThatBegan: a part is charged to the group that began its upload, so a
 // key of another group for the same account may end the upload but not add parts.
 func TestPartsComeFromTheGroupThatBegan(t *testing.T) {

@@ -75,9 +75,7 @@ func TestScriptsOfTheConsole(t *testing.T) {
 	} {
 		s, err := New(Config{Reads: access.ReadsPublic, Console: page, BasePath: c.base, URL: c.url, Config: exchange.Config{Log: slog.New(slog.DiscardHandler)}})
 		testenv.OK(t, err)
-		if got := s.consoleSources(c.host); got != c.want {
-			t.Errorf("Host %q: %s, want %s", c.host, got, c.want)
-		}
+		testenv.Equal(t, s.consoleSources(c.host), c.want, "Host %q", c.host)
 	}
 	s := newService(t, func(c *Config) { c.Console = page })
 	res, _ := s.do(t, "GET", "/console/", "")

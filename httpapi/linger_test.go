@@ -92,13 +92,9 @@ func TestLingeringConnectionIsEvicted(t *testing.T) {
 	s.send(t, refusals[0].head+strings.Repeat("x", refusals[0].first))
 	s.receive(t)
 	s.wantEnd(t)
-	if got := dial(t, addr).probe(t); got != http.StatusServiceUnavailable {
-		t.Errorf("while a connection lingers: %d, want 503", got)
-	}
+	testenv.Equal(t, dial(t, addr).probe(t), http.StatusServiceUnavailable, "while a connection lingers")
 	conns.SetMinIdle(0)
-	if got := dial(t, addr).probe(t); got != http.StatusOK {
-		t.Errorf("after a lingering connection was evicted: %d, want 200", got)
-	}
+	testenv.Equal(t, dial(t, addr).probe(t), http.StatusOK, "after a lingering connection was evicted")
 	if got := conns.Counts(); got.Evicted != 1 || got.Refused != 1 {
 		t.Errorf("counts %+v", got)
 	}
@@ -143,9 +139,7 @@ func TestCapOfAnAddress(t *testing.T) {
 		t.Helper()
 		c := dialFrom(t, address, addr)
 		all = append(all, c)
-		if got := c.probe(t); got != status {
-			t.Errorf("connection %d, of %s: %d, want %d", len(all), address, got, status)
-		}
+		testenv.Equal(t, c.probe(t), status, "connection %d, of %s", len(all), address)
 	}
 	want("127.0.0.1", 200)
 	want("127.0.0.1", 200)

@@ -7,14 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"sluice/database/sqlstore"
 	"sluice/internal/tracing"
-	"sluice/metastore"
 	"sluice/test/testenv"
 )
 
@@ -32,41 +28,6 @@ func (s *service) ask(method, path string) int {
 	w := &discarded{header: http.Header{}}
 	s.ServeHTTP(w, r)
 	return w.status
-}
-
-// TestReadsKeepNoRequests checks that the cache of rows takes the memory that it counts, though it
-// was filled by requests that were much longer than the names in them.
-// Invariant 71.
-func TestReadsKeepNoRequests(t *testing.T) {
-	s := newService(t, nil)
-	const blobs = 1500
-	var writers sync.WaitGroup
-	for w := range 50 {
-		writers.Go(func() {
-			for i := w; i < blobs; i += 50 {
-				b := metastore.Blob{Account: "account", Name: fmt.Sprint(i), Content: metastore.NewContentID(time.Now()), Size: 1}
-				e := []metastore.Extent{{Size: 1, Blocks: []uint32{1}, Body: []byte("x")}}
-				testenv.Check(t, testenv.Error(s.meta.CommitBlob(t.Context(), b, e, nil)))
-			}
-		})
-	}
-	writers.Wait()
-	for range 50 {
-		s.ask("GET", "/v1/blobs/account/none")
-	}
-	before := testenv.Heap()
-	for i := range blobs {
-		if status := s.ask("HEAD", fmt.Sprintf("/v1/blobs/account/%d", i)); status != http.StatusOK {
-			t.Fatalf("status %d", status)
-		}
-	}
-	grown, counted := testenv.Heap()-before, s.meta.(*sqlstore.Store).Stats().BlobCache.Bytes
-	if counted < blobs*400 {
-		t.Fatalf("the cache counts %d bytes after %d reads", counted, blobs)
-	}
-	if grown > 2*counted {
-		t.Errorf("%d reads have left %d bytes in memory, and the cache counts %d", blobs, grown, counted)
-	}
 }
 
 // TestResultsKeepNoRequests checks that a result's metrics do not keep the first request that had

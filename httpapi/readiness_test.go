@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,19 +63,6 @@ func TestProbesAreNotLogged(t *testing.T) {
 			t.Error("no line for another request")
 		}
 	})
-}
-
-// TestProbesAreLoggedOnDemand checks that probes are logged at the level debug.
-func TestProbesAreLoggedOnDemand(t *testing.T) {
-	all := &lockedBuffer{}
-	s := newService(t, func(c *Config) {
-		c.Log = slog.New(slog.NewTextHandler(all, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	})
-	s.do(t, "GET", "/livez", "")
-	s.logged() // waits for the line
-	if !strings.Contains(all.String(), "level=DEBUG msg=request") || !strings.Contains(all.String(), "route=/livez") {
-		t.Errorf("the log:\n%s", all.String())
-	}
 }
 
 // TestProbesAndPreflightsHaveLimits: a loose limit applies to an address's probes and preflights.

@@ -79,9 +79,7 @@ func TestRequestLineHasUnits(t *testing.T) {
 	}
 	for i, want := range []map[string]any{{"bytes_in": 1234.0, "bytes_out": 0.0, "status": 204.0}, {"bytes_in": 0.0, "bytes_out": 100.0, "status": 206.0}} {
 		for name, value := range want {
-			if lines[i][name] != value {
-				t.Errorf("line %d has %s %v, want %v", i, name, lines[i][name], value)
-			}
+			testenv.Equal(t, lines[i][name], value, "line %d has %s", i, name)
 		}
 		if took, ok := lines[i]["took_seconds"].(float64); !ok || took <= 0 || took > 60 {
 			t.Errorf("line %d has took_seconds %v", i, lines[i]["took_seconds"])

@@ -184,29 +184,3 @@ func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
 		}
 	})
 }
-
-// TestConcurrentRequestsLookUpAKeyOnce checks that the requests with one key look it up once
-// together after a change of keys.
-// Invariant 55.
-func TestConcurrentRequestsLookUpAKeyOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, 128)
-		_, known := c.key(t)
-		c.key(t) // a change
-		c.keys.takes.Store(int64(100 * time.Millisecond))
-		before := c.keys.lookups.Load()
-		ctx, leave := context.WithCancel(t.Context())
-		var asked sync.WaitGroup
-		asked.Go(func() { c.ask(ctx, "198.51.100.1", known) })
-		synctest.Wait()
-		for range 50 {
-			asked.Go(func() { c.served(t, known) })
-		}
-		synctest.Wait()
-		leave() // the first does not wait any longer
-		asked.Wait()
-		if n := c.keys.lookups.Load() - before; n != 1 {
-			t.Errorf("%d lookups, want 1", n)
-		}
-	})
-}

@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/access/keys"
-	"sluice/exchange"
-	"sluice/exchange/transfer"
 	"sluice/test/testenv"
 )
 
@@ -59,56 +56,6 @@ func TestSmuggledRequests(t *testing.T) {
 			testenv.Equal(t, s.do(t, "HEAD", "/bucket/smuggled", "").StatusCode, 404, "the second request")
 		})
 	}
-}
-
-// TestSlowBodies: a body that is slower than allowed is refused, and stores nothing.
-func TestSlowBodies(t *testing.T) {
-	s := start(t, setup{exchange: func(c *exchange.Config) { c.MinRate = transfer.MinRate{Bytes: 1 << 10, Window: 50 * time.Millisecond} }})
-	id := s.begin(t, "/bucket/slow")
-	for _, head := range []string{
-		"PUT /bucket/slow", "PUT /bucket/slow?partNumber=1&uploadId=" + id, "POST /bucket?delete", "POST /bucket/slow?uploadId=" + id,
-	} {
-		responses := s.raw(t, head+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nxx")
-		if len(responses) != 1 {
-			t.Fatalf("%s: %d responses", head, len(responses))
-		}
-		e := decodedAs[sentError](t, responses[0].body)
-		testenv.Equal(t, fmt.Sprint(responses[0].StatusCode, e.Code), "400RequestTimeout", "%s", head)
-	}
-	s.want(t, 404, "HEAD", "/bucket/slow", "")
-}
-
-// TestBodiesThatAreTooLarge are refused by their lengths, before a byte of them is read.
-func TestBodiesThatAreTooLarge(t *testing.T) {
-	s := newService(t)
-	id := s.begin(t, "/bucket/large")
-	for path, code := range map[string]string{"/bucket/large": "EntityTooLarge", "/bucket/large?partNumber=1&uploadId=" + id: "EntityTooLarge"} {
-		for _, head := range []string{
-			"Content-Length: 5368709121", "Content-Length: 6000000000\r\nX-Amz-Content-Sha256: STREAMING-UNSIGNED-PAYLOAD-TRAILER\r\nX-Amz-Decoded-Content-Length: 5368709121",
-		} {
-			responses := s.raw(t, "PUT "+path+" HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nConnection: close\r\n"+head+"\r\n\r\n")
-			if len(responses) != 1 || responses[0].StatusCode != 400 || decodedAs[sentError](t, responses[0].body).Code != code {
-				t.Errorf("PUT %s: %+v", path, responses)
-			}
-		}
-	}
-}
-
-// TestQuotas: the bytes that S3's clients store count to their key's group, and beyond the quota
-// nothing is stored.
-func TestQuotas(t *testing.T) {
-	h := startHosted(t, access.ReadsPublic, nil)
-	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Limits: keys.Limits{StoredBytes: 10_000, OpenUploads: 1}})
-	try := func(method, path, body string, fields ...string) response {
-		return send(t, key.sign(h.request(t, method, path, body, fields...)))
-	}
-	testenv.Equal(t, try("PUT", "/ours/a", strings.Repeat("x", 6000)).StatusCode, 200, "a PUT within the quota")
-	wantError(t, try("PUT", "/ours/b", strings.Repeat("x", 5000)), 403, "QuotaExceeded")
-	wantError(t, try("PUT", "/ours/b", "", "X-Amz-Copy-Source", "/ours/a"), 403, "QuotaExceeded")
-	testenv.Equal(t, try("POST", "/ours/c?uploads", "").StatusCode, 200, "an upload")
-	wantError(t, try("POST", "/ours/d?uploads", ""), 403, "QuotaExceeded")
-	testenv.Equal(t, try("DELETE", "/ours/a", "").StatusCode, 204, "a DELETE")
-	testenv.Equal(t, try("HEAD", "/ours/b", "").StatusCode, 404, "what was refused")
 }
 
 // TestDocumentsInMemory: documents that arrive at the same time are refused beyond the memory that

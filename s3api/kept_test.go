@@ -22,9 +22,7 @@ func TestMetadataThatOtherStoresKeep(t *testing.T) {
 			return
 		}
 		for _, method := range []string{"HEAD", "GET"} {
-			if got := s.want(t, 200, method, "/bucket/a", "").Header.Get(name); got != want {
-				t.Errorf("%s %q is sent as %q, want %q", name, value, got, want)
-			}
+			testenv.Equal(t, s.want(t, 200, method, "/bucket/a", "").Header.Get(name), want, "%s %q is sent as", name, value)
 		}
 	}
 	for _, valid := range []string{

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"hash/crc64"
 	"io"
-	"mime"
-	"mime/multipart"
 	"net/http"
 	"strings"
 	"testing"
@@ -142,26 +140,6 @@ func TestConditionsWithoutAnObject(t *testing.T) {
 	s.want(t, 204, "DELETE", "/bucket/b", "", "X-Amz-If-Match-Last-Modified-Time", "Thu, 01 Dec 1994 16:00:00 GMT")
 	testenv.Equal(t, len(s.deleted(t, "<Object><Key>b</Key><ETag>other</ETag></Object>").Deleted), 1, "keys that are deleted")
 	s.want(t, 404, "HEAD", "/bucket/b", "")
-}
-
-// TestSeveralRanges reads several ranges in one response.
-func TestSeveralRanges(t *testing.T) {
-	s := newService(t)
-	s.want(t, 200, "PUT", "/bucket/a", "0123456789", "Content-Type", "text/plain")
-	res := s.want(t, 206, "GET", "/bucket/a", "", "Range", "bytes=0-1,4-6,-1")
-	kind, parameters, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/byteranges" {
-		t.Fatalf("the type is %q, %v", res.Header.Get("Content-Type"), err)
-	}
-	parts := multipart.NewReader(strings.NewReader(res.body), parameters["boundary"])
-	for _, want := range []string{"bytes 0-1/10: 01", "bytes 4-6/10: 456", "bytes 9-9/10: 9"} {
-		part := testenv.Must(parts.NextPart())(t)
-		text := testenv.Must(io.ReadAll(part))(t)
-		testenv.Equal(t, fmt.Sprintf("%s: %s", part.Header.Get("Content-Range"), text), want, "a part")
-		testenv.Equal(t, part.Header.Get("Content-Type"), "text/plain", "the type of a part")
-	}
-	testenv.Is(t, testenv.Error(parts.NextPart()), io.EOF, "after the parts")
-	s.refused(t, 416, "InvalidRange", "GET", "/bucket/a", "", "Range", "bytes=20-30,40-50")
 }
 
 // TestOverrides: a request may replace fields in its response, which only its signer can state. On

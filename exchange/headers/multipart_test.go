@@ -2,7 +2,6 @@ package headers
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -43,9 +42,7 @@ func TestFrameRanges(t *testing.T) {
 					t.Errorf("part %v: header %v", r, part.Header)
 				}
 			}
-			if _, err := reader.NextRawPart(); !errors.Is(err, io.EOF) {
-				t.Errorf("after the last part: %v", err)
-			}
+			testenv.Is(t, testenv.Error(reader.NextRawPart()), io.EOF, "after the last part")
 		}
 	}
 	if a, b := NewBoundary(), NewBoundary(); a == b || len(a) < 20 || len(a) > 70 {

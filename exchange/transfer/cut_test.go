@@ -53,9 +53,7 @@ func TestCutEndsBodies(t *testing.T) {
 				cut, goOn = NewCut(draining), make(chan struct{})
 				send(t, conn, putHead(10)+"abc")
 				synctest.Wait() // for the handler
-				if active := cut.Now(); active != tc.active {
-					t.Errorf("a body was being received: %t, want %t", active, tc.active)
-				}
+				testenv.Equal(t, cut.Now(), tc.active, "a body was being received")
 				close(goOn)
 				synctest.Wait() // for the handler
 				if !errors.Is(result, draining) || errors.Is(result, ErrSlowBody) {

@@ -150,9 +150,7 @@ func TestCutOverHTTP2(t *testing.T) {
 					}
 					testenv.Check(t, res.Body.Close())
 				}
-				if err := <-served; !errors.Is(err, blob.ErrCut) {
-					t.Errorf("after a pause of %s: %v, want %v", pause, err, blob.ErrCut)
-				}
+				testenv.Is(t, <-served, blob.ErrCut, "after a pause of %s", pause)
 			})
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -56,16 +55,6 @@ func send(t *testing.T, conn net.Conn, text string) {
 	testenv.OK(t, testenv.Error(io.WriteString(conn, text)))
 }
 
-// received returns everything that arrives until the other end closes.
-func received(t *testing.T, conn net.Conn) string {
-	t.Helper()
-	got, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatalf("after %q: %v", got, err)
-	}
-	return string(got)
-}
-
 // putHead returns a request's head with a body of n bytes.
 func putHead(n int) string {
 	return fmt.Sprintf("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", n)
@@ -74,36 +63,6 @@ func putHead(n int) string {
 // shortRate is a minimum rate that a stalled client misses immediately, and that a busy machine
 // achieves.
 var shortRate = MinRate{Bytes: 1 << 10, Window: 200 * time.Millisecond}
-
-func TestSlowBodyOverTCP(t *testing.T) {
-	t.Parallel()
-	for name, sent := range map[string]string{"nothing": "", "a little": "abc", "some windows": strings.Repeat("x", 10<<10)} {
-		result := make(chan error, 1)
-		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-			body := newReader(w, r.Body, Options{Rate: shortRate})
-			n, err := io.Copy(io.Discard, body)
-			if n != int64(len(sent)) {
-				err = fmt.Errorf("%d bytes, then %w", n, err)
-			}
-			if _, again := body.Read(make([]byte, 1)); !errors.Is(again, ErrSlowBody) {
-				err = fmt.Errorf("%w, then %w", err, again)
-			}
-			result <- err
-			body.Done()
-			w.Header().Set("Connection", "close")
-			w.WriteHeader(http.StatusRequestTimeout)
-		})
-		send(t, conn, putHead(11<<10)+sent)
-		// The response arrives and the connection is closed, although the client never sends the
-		// rest.
-		if response := received(t, conn); !strings.HasPrefix(response, "HTTP/1.1 408 ") {
-			t.Errorf("%s: response %q", name, response)
-		}
-		if err := <-result; !errors.Is(err, ErrSlowBody) || strings.Contains(err.Error(), "then") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
 
 // TestContextOutlivesBodyDeadline: after the body the request's context stays alive, however long
 // the handler runs, although the body had a deadline; and the connection can be used again.
@@ -159,59 +118,6 @@ func TestContextOutlivesBodyDeadline(t *testing.T) {
 				testenv.OK(t, testenv.Error(conn.Read(make([]byte, 4<<10))))
 			}
 		})
-	}
-}
-
-// TestUnreadBodyOverTCP: a handler that refuses a body without reading it is delayed by at most one
-// window if the client never sends it, even if it closes the body.
-func TestUnreadBodyOverTCP(t *testing.T) {
-	for name, end := range map[string]func(*testing.T, *Reader){
-		"done": func(_ *testing.T, body *Reader) { body.Done() },
-		"closed": func(t *testing.T, body *Reader) {
-			testenv.Is(t, body.Close(), os.ErrDeadlineExceeded, "closing a body that is not sent")
-		},
-	} {
-		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-			end(t, newReader(w, r.Body, Options{Rate: shortRate}))
-			w.WriteHeader(http.StatusForbidden)
-		})
-		send(t, conn, putHead(1<<10))
-		if response := received(t, conn); !strings.HasPrefix(response, "HTTP/1.1 403 ") {
-			t.Errorf("%s: response %q", name, response)
-		}
-	}
-}
-
-func TestShortBodyOverTCP(t *testing.T) {
-	head := putHead(100)
-	chunked := "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"
-	for name, tc := range map[string]struct {
-		sent string
-		end  func(*net.TCPConn) error
-	}{
-		"half closed":          {head + "hello", (*net.TCPConn).CloseWrite},
-		"closed":               {head + "hello", (*net.TCPConn).Close},
-		"closed before a byte": {head, (*net.TCPConn).Close},
-		"chunked":              {chunked, (*net.TCPConn).CloseWrite},
-		"reset": {head + "hello", func(c *net.TCPConn) error {
-			if err := c.SetLinger(0); err != nil {
-				return err
-			}
-			return c.Close()
-		}},
-	} {
-		begun, result := make(chan bool), make(chan error, 1)
-		conn := serveLoopback(t, func(w http.ResponseWriter, r *http.Request) {
-			close(begun)
-			_, err := io.Copy(io.Discard, newReader(w, r.Body, Options{Rate: DefaultMinRate}))
-			result <- err
-		})
-		send(t, conn, tc.sent)
-		<-begun
-		testenv.OK(t, tc.end(conn))
-		if err := <-result; !errors.Is(err, blob.ErrIncompleteBody) || errors.Is(err, ErrSlowBody) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 

@@ -143,39 +143,6 @@ func TestWriterKeepsSendfile(t *testing.T) {
 	}
 }
 
-// TestSlowReaderOverTCP: a response to a client that does not read it is aborted, however the
-// response is written.
-func TestSlowReaderOverTCP(t *testing.T) {
-	t.Parallel()
-	const size = 64 << 20 // more than a connection's buffers hold
-	f, content := testFile(t, size)
-	for name, write := range map[string]func(w *Writer) (int64, error){
-		"bytes":  func(w *Writer) (int64, error) { n, err := w.Write(content); return int64(n), err },
-		"file":   func(w *Writer) (int64, error) { return w.ReadFrom(f) },
-		"reader": func(w *Writer) (int64, error) { return w.ReadFrom(bytes.NewBuffer(content)) },
-	} {
-		result := make(chan error, 1)
-		conn := serveLoopback(t, func(hw http.ResponseWriter, _ *http.Request) {
-			hw.Header().Set("Content-Length", fmt.Sprint(size))
-			w := newWriter(hw, Options{Rate: MinRate{Bytes: 1 << 30, Window: 200 * time.Millisecond}})
-			n, err := write(w)
-			if n != w.written || n >= size {
-				err = fmt.Errorf("%d bytes, %d counted", n, w.written)
-			}
-			result <- err
-			panic(http.ErrAbortHandler)
-		})
-		send(t, conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-		if err := <-result; !errors.Is(err, ErrSlowReader) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if got, _ := io.Copy(io.Discard, conn); got >= size {
-			t.Errorf("%s: the client received the whole response", name)
-		}
-		testenv.OK(t, testenv.Error(f.Seek(0, io.SeekStart)))
-	}
-}
-
 // TestResponsePace checks the real limits: 1 MiB may take 1024 seconds. How long the whole
 // response takes, or the handler between two writes, or the source, does not count.
 func TestResponsePace(t *testing.T) {

@@ -204,9 +204,7 @@ func TestRouteTable(t *testing.T) {
 		t.Fatalf("%d routes, want %d", len(got), len(want))
 	}
 	for i := range got {
-		if got[i] != want[i] {
-			t.Errorf("route %d is %+v, want %+v", i, got[i], want[i])
-		}
+		testenv.Equal(t, got[i], want[i], "route %d", i)
 	}
 
 	for _, bad := range [][]string{

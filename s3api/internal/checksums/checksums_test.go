@@ -175,26 +175,6 @@ func TestReaderPassesErrors(t *testing.T) {
 	}
 }
 
-// TestTypes lists which types an algorithm has.
-func TestTypes(t *testing.T) {
-	for _, test := range []struct {
-		algorithm Algorithm
-		name      string
-		want      Type
-	}{
-		{CRC32, "", Composite}, {CRC32, "COMPOSITE", Composite}, {CRC32, "full_object", FullObject},
-		{CRC32C, "", Composite}, {CRC32C, "FULL_OBJECT", FullObject},
-		{CRC64NVME, "", FullObject}, {CRC64NVME, "FULL_OBJECT", FullObject}, {CRC64NVME, "COMPOSITE", ""},
-		{SHA1, "", Composite}, {SHA1, "FULL_OBJECT", ""},
-		{SHA256, "COMPOSITE", Composite}, {SHA256, "FULL_OBJECT", ""}, {SHA256, "OTHER", ""},
-	} {
-		got, err := ParseType(test.algorithm, test.name)
-		if got != test.want || (test.want == "") != errors.Is(err, ErrInvalidRequest) {
-			t.Errorf("%s with type %q: got %q, %v", test.algorithm, test.name, got, err)
-		}
-	}
-}
-
 // TestCompositeOf computes a composite checksum in two steps.
 func TestCompositeOf(t *testing.T) {
 	var parts []Value

@@ -64,11 +64,7 @@ func TestFinalIsRefused(t *testing.T) {
 		t.Errorf("no checksum: %+v, %v", f, err)
 	}
 	f := testenv.Must(ParseFinal(http.Header{"X-Amz-Checksum-Crc32": {crc + "-4"}}))(t)
-	if _, err := f.Check(parts(t, CRC32, crc, crc, crc)); !errors.Is(err, ErrBadDigest) {
-		t.Errorf("another number of parts: %v", err)
-	}
+	testenv.Is(t, testenv.Error(f.Check(parts(t, CRC32, crc, crc, crc))), ErrBadDigest, "another number of parts")
 	f = testenv.Must(ParseFinal(http.Header{"X-Amz-Checksum-Md5": {"1B2M2Y8AsgTpgAmY7PhCfg=="}, "X-Amz-Checksum-Type": {"FULL_OBJECT"}}))(t)
-	if _, err := f.Check(parts(t, MD5, "1B2M2Y8AsgTpgAmY7PhCfg==")); !errors.Is(err, ErrInvalidRequest) {
-		t.Errorf("a digest that cannot be combined: %v", err)
-	}
+	testenv.Is(t, testenv.Error(f.Check(parts(t, MD5, "1B2M2Y8AsgTpgAmY7PhCfg=="))), ErrInvalidRequest, "a digest that cannot be combined")
 }

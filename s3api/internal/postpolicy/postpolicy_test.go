@@ -171,9 +171,7 @@ func TestCheck(t *testing.T) {
 		{"too long names", []field{{"key", "k"}, {strings.Repeat("a", mostFormBytes), ""}}, ErrTooLong},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := upload(t, "", test.fields...); !errors.Is(err, test.want) {
-				t.Errorf("error %v, want %v", err, test.want)
-			}
+			testenv.Is(t, testenv.Error(upload(t, "", test.fields...)), test.want, "error")
 		})
 	}
 }
@@ -203,9 +201,7 @@ func TestReadRefuses(t *testing.T) {
 		{"endless preamble", strings.Repeat("line\r\n", mostFormBytes), "multipart/form-data; boundary=x", ErrTooLong},
 		{"endless header", "--x\r\nA: " + strings.Repeat("a", mostFormBytes), "multipart/form-data; boundary=x", ErrTooLong},
 	} {
-		if _, err := Read(strings.NewReader(test.body), test.contentType); !errors.Is(err, test.want) {
-			t.Errorf("%s: error %v, want %v", test.name, err, test.want)
-		}
+		testenv.Is(t, testenv.Error(Read(strings.NewReader(test.body), test.contentType)), test.want, "%s", test.name)
 	}
 }
 
