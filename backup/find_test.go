@@ -145,9 +145,7 @@ func TestFindBodiesPastDamage(t *testing.T) {
 		}
 		testenv.OK(t, r.Bytes.Delete(t.Context(), newest.Packs[damaged].Object()))
 		found, _, err := r.find(t, "one", n)
-		if !errors.Is(err, ErrDamaged) {
-			t.Errorf("without pack %d: %v", damaged, err)
-		}
+		testenv.Is(t, err, ErrDamaged, "without pack %d", damaged)
 		for i := 0; i < n; i += 2 {
 			if !found[i] {
 				t.Errorf("without pack %d, body %d is not found, which the older backup has", damaged, i)

@@ -59,9 +59,7 @@ func backUp(t *testing.T, repo *Repository, bodies bodiesOfTest) (m *Manifest, r
 // checkBodies verifies a backup, and compares its bodies with the expected ones.
 func checkBodies(t *testing.T, repo *Repository, m *Manifest, want bodiesOfTest) {
 	t.Helper()
-	if _, err := repo.Verify(t.Context(), m, VerifyOptions{Bytes: true}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, testenv.Error(repo.Verify(t.Context(), m, VerifyOptions{Bytes: true})))
 	got := bodiesOfTest{}
 	var last []any
 	testenv.OK(t, repo.Bodies(t.Context(), m, func(page []Body) error {

@@ -83,9 +83,7 @@ func checkTransaction(t testing.TB, m *Micropayment, c *Transaction) {
 			t.Errorf("the authenticator belongs to %v, with %d signatures", a.address(), len(a.signatures))
 			continue
 		}
-		if err := a.keys[0].verify(message, a.signatures[0]); err != nil {
-			t.Error(err)
-		}
+		testenv.Check(t, a.keys[0].verify(message, a.signatures[0]))
 	}
 	prefix := sha3.Sum256([]byte("APTOS::Transaction"))
 	if c.Hash != sha3.Sum256(append(append(prefix[:], 0), c.Body...)) {

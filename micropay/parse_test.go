@@ -148,9 +148,7 @@ func TestParseBase64Refuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ParseBase64(padded); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, testenv.Error(ParseBase64(padded)))
 }
 
 // The longest micropayment has MaxSize bytes.
@@ -160,9 +158,7 @@ func TestMaxSize(t *testing.T) {
 	if len(m.raw) != MaxSize {
 		t.Errorf("%d bytes, MaxSize is %d", len(m.raw), MaxSize)
 	}
-	if err := m.Verify(); err != nil {
-		t.Error(err)
-	}
+	testenv.Check(t, m.Verify())
 	if again, err := ParseBase64(m.Base64()); err != nil || !bytes.Equal(again.raw, m.raw) {
 		t.Errorf("it is not parsed again: %v", err)
 	}

@@ -86,9 +86,7 @@ func TestForm(t *testing.T) {
 	if want != fmt.Sprintf("nonce Ed25519 1/1 gas %d at %d", payment.MaxGas, payment.GasPrice) {
 		t.Errorf("the form is %q", want)
 	}
-	if got := form(plain, func(p *Payment) { p.Amount++; p.Sequence++; p.PaymentChannelID++; p.Nonce++; p.Expiration++ }); got != want {
-		t.Errorf("the form of the next payment is %q, want %q", got, want)
-	}
+	testenv.Equal(t, form(plain, func(p *Payment) { p.Amount++; p.Sequence++; p.PaymentChannelID++; p.Nonce++; p.Expiration++ }), want, "the form of the next payment")
 	seen := map[string]string{want: "the first"}
 	for name, got := range map[string]string{
 		"sequence":         form(plain, func(p *Payment) { p.Form, p.Nonce = FormSequence, 0 }),

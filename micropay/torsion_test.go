@@ -136,9 +136,7 @@ func TestCanonicalAndOnCurve(t *testing.T) {
 	count := 0
 	for i := range int64(200) {
 		_, want := c.withY(big.NewInt(i))
-		if got := onCurve(encodePoint(big.NewInt(i), byte(i%2))); got != want {
-			t.Errorf("y = %d: on curve %v, want %v", i, got, want)
-		}
+		testenv.Equal(t, onCurve(encodePoint(big.NewInt(i), byte(i%2))), want, "y = %d: on curve", i)
 		if want {
 			count++
 		}
