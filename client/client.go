@@ -3,8 +3,9 @@
 //
 // Put stores an io.Reader, PutFile a file and PutObject a blob of another service. A later PutFile
 // or PutObject resumes an interrupted upload. Copy copies a blob within its service, and Move moves
-// it to another name there; neither transfers its bytes. Get and GetRange return a Reader. Download
-// receives parallel ranges, and DownloadFile a whole file or nothing; it can be resumed, too.
+// it to another name there; neither transfers its bytes. Get and GetRange return a Reader, Open
+// random access, and FS a file system. Download receives parallel ranges, and DownloadFile a whole
+// file or nothing; it can be resumed, too.
 //
 // CreateSession, Use, OpenChannel and their companions are the single operations of sessions and
 // payment channels. A Payer combines them: it keeps a session supplied with chunksets within a

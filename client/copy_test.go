@@ -31,7 +31,7 @@ func (c *copied) store(content []byte) {
 
 func (c *copied) copy(ctx context.Context) error {
 	c.t.Helper()
-	source := openBlob(c.t, c.from, "source")
+	source := testenv.Must(c.from.Open(c.t.Context(), "team", "source", client.GetOptions{}))(c.t)
 	_, err := c.to.PutObject(ctx, "team", "copy", source, c.o)
 	return errors.Join(err, source.Close())
 }

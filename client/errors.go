@@ -27,6 +27,7 @@ var (
 	ErrConflict           = errors.New("the state does not permit it")        // 409
 	ErrGone               = errors.New("it has expired or was closed")        // 410
 	ErrPreconditionFailed = errors.New("a condition does not hold")           // 412
+	ErrNotModified        = errors.New("it was not modified")                 // 304
 	ErrRangeInvalid       = errors.New("the range is beyond the end")         // 416
 	ErrRateLimited        = errors.New("the rate limit is exceeded")          // 429
 	ErrUnavailable        = errors.New("the service is unavailable")          // 502, 503, 504
@@ -134,6 +135,7 @@ func hasEnded(err error, kind wire.Ended) bool {
 }
 
 var classes = map[int]error{
+	http.StatusNotModified:                  ErrNotModified,
 	http.StatusBadRequest:                   ErrInvalid,
 	http.StatusUnauthorized:                 ErrUnauthorized,
 	http.StatusPaymentRequired:              ErrPaymentRequired,

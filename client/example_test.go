@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,18 +61,16 @@ func ExampleClient_PutObject() {
 	_, err := c.Put(ctx, "team", "film.mp4", bytes.NewReader(make([]byte, 3000)), client.PutOptions{ContentType: "video/mp4"})
 	check(err)
 
-	film, err := c.Head(ctx, "team", "film.mp4")
-	check(err)
-	source, err := c.OpenBlob(ctx, "team", film, client.GetOptions{})
+	source, err := c.Open(ctx, "team", "film.mp4", client.GetOptions{})
 	check(err)
 	b, err := c.PutObject(ctx, "archive", "film.mp4", source, client.PutOptions{
-		ContentType: film.ContentType,
+		ContentType: source.Blob().ContentType,
 		PartSize:    1000,
 		StateFile:   filepath.Join(dir, "copy.json"),
 	})
 	check(err)
 	check(source.Close())
-	fmt.Println(b.Size, b.ETag == film.ETag)
+	fmt.Println(b.Size, b.ETag == source.Blob().ETag)
 	// Output: 3000 true
 }
 
@@ -132,7 +131,7 @@ func ExampleClient_GetRange() {
 	// Output: world 5 12
 }
 
-// Get returns an io.ReadCloser.
+// Get returns an io.ReadSeekCloser.
 func ExampleClient_Get() {
 	c, stop := example(serviceOptions{reads: access.ReadsPublic})
 	defer stop()
@@ -140,10 +139,28 @@ func ExampleClient_Get() {
 	check(err)
 	r, err := c.Get(ctx, "team", "a", client.GetOptions{})
 	check(err)
+	_, err = r.Seek(-5, io.SeekEnd)
+	check(err)
 	_, err = io.Copy(os.Stdout, r)
 	check(err)
 	check(r.Close())
-	// Output: hello, world
+	// Output: world
+}
+
+// Open returns an io.ReaderAt, for example for archive/zip.
+func ExampleClient_Open() {
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
+	defer stop()
+	_, err := c.Put(ctx, "team", "a", strings.NewReader("hello, world"), client.PutOptions{})
+	check(err)
+	o, err := c.Open(ctx, "team", "a", client.GetOptions{})
+	check(err)
+	p := make([]byte, 5)
+	_, err = o.ReadAt(p, 7)
+	check(err)
+	check(o.Close())
+	fmt.Println(string(p), o.Size())
+	// Output: world 12
 }
 
 // Download receives ranges in parallel.
@@ -162,6 +179,30 @@ func ExampleClient_Download() {
 	check(err)
 	fmt.Println(b.Size, string(text))
 	// Output: 12 hello, world
+}
+
+// FS returns an fs.FS, for example for html/template or net/http.
+func ExampleClient_FS() {
+	c, stop := example(serviceOptions{reads: access.ReadsPublic})
+	defer stop()
+	for _, name := range []string{"site/index.html", "site/css/main.css", "other"} {
+		_, err := c.Put(ctx, "team", name, strings.NewReader("content of "+name), client.PutOptions{})
+		check(err)
+	}
+	site := c.FS(ctx, "team", "site/")
+	check(fs.WalkDir(site, ".", func(path string, _ fs.DirEntry, err error) error {
+		fmt.Println(path)
+		return err
+	}))
+	text, err := fs.ReadFile(site, "css/main.css")
+	check(err)
+	fmt.Println(string(text))
+	// Output:
+	// .
+	// css
+	// css/main.css
+	// index.html
+	// content of site/css/main.css
 }
 
 // List returns names in byte order. With a delimiter it returns groups of names, like folders.

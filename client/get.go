@@ -17,8 +17,10 @@ import (
 
 // GetOptions are options for reading.
 type GetOptions struct {
-	// IfMatch makes the read fail with ErrPreconditionFailed unless the blob has this ETag.
-	IfMatch string
+	// IfMatch makes the read fail with ErrPreconditionFailed unless the blob has this ETag,
+	// IfNoneMatch makes it fail with ErrNotModified if it has this one.
+	IfMatch     string
+	IfNoneMatch string
 
 	// SkipVerify omits the comparison with the blob's ETag and SHA-256.
 	SkipVerify bool
@@ -28,11 +30,16 @@ type GetOptions struct {
 	Payment *Payment
 }
 
-// check returns an error if the condition does not hold for b. If the ETag is unknown, as for a
-// small blob that must be paid for, the service checks the condition.
+// check returns an error if a condition does not hold for b. If the ETag is unknown, as for a small
+// blob that must be paid for, the service checks the conditions.
 func (o *GetOptions) check(b Blob) error {
-	if b.ETag != "" && o.IfMatch != "" && o.IfMatch != b.ETag {
+	switch {
+	case b.ETag == "":
+		return nil
+	case o.IfMatch != "" && o.IfMatch != b.ETag:
 		return fmt.Errorf("client: get a blob: %w: its ETag is %s", ErrPreconditionFailed, b.ETag)
+	case o.IfNoneMatch != "" && o.IfNoneMatch == b.ETag:
+		return fmt.Errorf("client: get a blob: %w: its ETag is %s", ErrNotModified, b.ETag)
 	}
 	return nil
 }
@@ -54,13 +61,16 @@ func (c *Client) source(account, name string, o GetOptions) (*source, error) {
 	return &source{c: c, path: path, name: name, options: o}, nil
 }
 
-// get sends a GET for the bytes from offset up to end, or to the blob's end if end is negative.
-// Every read of content passes through it. The response's body must be closed.
+// get sends a GET for the bytes from offset up to end, or to the blob's end if end is negative. If
+// offset is negative, too, it asks for as many bytes at the end, without a payment. Every read of
+// content passes through it. The response's body must be closed.
 func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, error) {
 	r := newRequest("get a blob", http.MethodGet, s.path, readOnly)
 	switch {
 	case end >= 0:
 		r.header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, end-1))
+	case offset < 0:
+		r.header.Set("Range", fmt.Sprintf("bytes=%d", offset))
 	case offset > 0:
 		r.header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
@@ -71,6 +81,9 @@ func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, er
 	case s.options.IfMatch != "":
 		r.header.Set("If-Match", s.options.IfMatch)
 	}
+	if s.etag == "" && s.options.IfNoneMatch != "" {
+		r.header.Set("If-None-Match", s.options.IfNoneMatch)
+	}
 	if s.options.Payment != nil {
 		return s.options.Payment.get(ctx, s, r, offset, end)
 	}
@@ -80,13 +93,14 @@ func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, er
 // content is a response's body, and which bytes from the blob it has.
 type content struct {
 	io.ReadCloser
-	blob Blob
-	end  int64 // the blob's first byte after the body
+	blob  Blob
+	begin int64 // of the body in the blob
+	end   int64 // the blob's first byte after the body
 }
 
 // open opens the bytes from offset up to end, or to the blob's end if that is before or if end is
-// negative. Once the first response has arrived it returns ErrChanged if the blob has been
-// replaced.
+// negative. If offset is negative, too, it opens as many bytes at the end, or all that there are.
+// Once the first response has arrived it returns ErrChanged if the blob has been replaced.
 func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 	resp, err := s.get(ctx, offset, end)
 	if s.etag != "" && (errors.Is(err, ErrPreconditionFailed) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone)) {
@@ -99,6 +113,9 @@ func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 	bodyEnd, size, err := contentBounds(resp, offset, end)
 	if err == nil {
 		c.end = bodyEnd
+		if c.begin = offset; offset < 0 {
+			c.begin = max(0, size+offset)
+		}
 		c.blob, err = parseBlob(s.name, resp.Header, size)
 	}
 	if err == nil && c.blob.ETag == "" { // later requests could not name the version
@@ -121,11 +138,12 @@ func (s *source) open(ctx context.Context, offset, end int64) (content, error) {
 
 // contentBounds returns where in the blob a response's body ends, and the blob's size. The response
 // must have the bytes from offset up to end, or up to the blob's end if that is before or if end is
-// negative. A whole blob will do if it begins with them.
+// negative; if offset is, too, it must have the last bytes. A whole blob will do if it begins with
+// them.
 func contentBounds(resp *http.Response, offset, end int64) (bodyEnd, size int64, err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
-		if offset > 0 {
+		if offset > 0 || offset < 0 && resp.ContentLength > -offset {
 			return 0, 0, invalid("status", "is 200, and a range from offset %d was requested", offset)
 		}
 		return resp.ContentLength, resp.ContentLength, checkSize("Content-Length", resp.ContentLength, maxBlobSize)
@@ -137,6 +155,9 @@ func contentBounds(resp *http.Response, offset, end int64) (bodyEnd, size int64,
 		}
 		if end < 0 {
 			end = size
+		}
+		if offset < 0 {
+			offset = max(0, size+offset)
 		}
 		if from != offset || to != min(end, size) {
 			return 0, 0, invalid("Content-Range", "is %s, and the range from offset %d up to %d was requested", shown(field), offset, end)

@@ -108,10 +108,3 @@ func expected(err, want error) bool {
 	}
 	return errors.Is(err, want)
 }
-
-// openBlob opens a blob in the account team for a copy.
-func openBlob(t *testing.T, c *client.Client, name string) *client.Object {
-	t.Helper()
-	b := testenv.Must(c.Head(t.Context(), "team", name))(t)
-	return testenv.Must(c.OpenBlob(t.Context(), "team", b, client.GetOptions{}))(t)
-}

@@ -117,13 +117,13 @@ var hostileCalls = []struct {
 	{"download a file", func(c *calling) error {
 		return testenv.Error(c.DownloadFile(c.ctx, "team", "a", c.file, client.DownloadOptions{}))
 	}},
-	{"get a range", func(c *calling) error {
-		r, err := c.GetRange(c.ctx, "team", "a", 5, 10, client.GetOptions{})
+	{"open", func(c *calling) error {
+		o, err := c.Open(c.ctx, "team", "a", client.GetOptions{})
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(io.Discard, io.LimitReader(r, 1<<20))
-		return errors.Join(err, r.Close())
+		_, err = o.ReadAt(make([]byte, 10), 5)
+		return errors.Join(err, o.Close())
 	}},
 	{"list", func(c *calling) error {
 		return last(c.List(c.ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/"}))

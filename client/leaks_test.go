@@ -122,16 +122,13 @@ func TestTransfersLeaveNothingRunning(t *testing.T) {
 			return errors.Join(err, r.Close())
 		}, nil, nil},
 		"object": {func(c *calling) error {
-			b, err := c.Head(c.ctx, "team", "a")
-			if err != nil {
-				return err
-			}
-			o, err := c.OpenBlob(c.ctx, "team", b, client.GetOptions{})
+			o, err := c.Open(c.ctx, "team", "a", client.GetOptions{})
 			if err != nil {
 				return err
 			}
 			_, err = io.ReadFull(o, make([]byte, 10))
-			return errors.Join(err, o.Close())
+			_, atErr := o.ReadAt(make([]byte, 10), 100_000)
+			return errors.Join(err, atErr, o.Close())
 		}, nil, nil},
 		"listing": {func(c *calling) error {
 			for _, err := range c.List(c.ctx, "team", client.ListOptions{PageSize: 1}) {

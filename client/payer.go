@@ -406,6 +406,21 @@ func endsSoon(s Session) bool {
 	return s.ID != "" && !s.Created.IsZero() && time.Until(s.Expires) < s.Expires.Sub(s.Created)/lastPart
 }
 
+// Deposit adds amount to the deposit in the payer's channel, as Client.Deposit does. It returns
+// ErrNotFound if the payer has no channel yet.
+func (p *Payer) Deposit(ctx context.Context, amount uint64, o DepositOptions) (Channel, error) {
+	var ch Channel
+	err := p.locked(ctx, func(s *payerState) error {
+		if s.Channel == nil || s.Channel.ID == "" {
+			return fmt.Errorf("client: %w: the payer has no channel", ErrNotFound)
+		}
+		var err error
+		ch, err = p.c.Deposit(ctx, s.Channel.ID, amount, o)
+		return err
+	})
+	return ch, err
+}
+
 // CloseChannel closes the payer's channel, if it is still open; the next purchase opens another.
 // Chunksets that were bought remain usable. A pending purchase is resolved first. A channel that
 // has expired, or does not exist, is forgotten, and the error is ErrGone or ErrNotFound.

@@ -341,7 +341,7 @@ func TestPayerAfterRefusals(t *testing.T) {
 		if ch, err := p.Channel(t.Context()); err != nil || ch.Accepted != 63 || ch.Credit != 0 {
 			t.Errorf("channel %+v, %v", ch, err)
 		}
-		testenv.Check(t, testenv.Error(c.Deposit(t.Context(), status(t, p).ChannelID, 7, client.DepositOptions{})))
+		testenv.Check(t, testenv.Error(p.Deposit(t.Context(), 7, client.DepositOptions{})))
 		testenv.Equal(t, testenv.Must(p.CloseChannel(t.Context()))(t).Refund, 100_000+7-63, "the refund")
 		testenv.Is(t, testenv.Error(p.CloseChannel(t.Context())), client.ErrNotFound, "second close")
 	})

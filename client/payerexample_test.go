@@ -108,13 +108,13 @@ func ExamplePayer_Ensure() {
 
 // A payer's channel is opened with the first purchase, or by Channel.
 func ExamplePayer_Channel() {
-	c, p, stop := examplePayer()
+	_, p, stop := examplePayer()
 	defer stop()
 
 	ch, err := p.Channel(ctx)
 	check(err)
 	fmt.Println(ch.State, ch.Sender == p.Address(), ch.Deposit)
-	ch, err = c.Deposit(ctx, ch.ID, 50, client.DepositOptions{})
+	ch, err = p.Deposit(ctx, 50, client.DepositOptions{})
 	check(err)
 	fmt.Println(ch.Deposit)
 	// Output:

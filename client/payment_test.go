@@ -72,8 +72,14 @@ func TestPaidReads(t *testing.T) {
 			{"GetRange of the end", 1, func(o client.GetOptions) ([]byte, error) {
 				return all(c.GetRange(t.Context(), "team", "a", int64(len(want)-5), -1, o))
 			}, want[len(want)-5:]},
-			{"GetRange in a chunkset", 1, func(o client.GetOptions) ([]byte, error) {
-				return all(c.GetRange(t.Context(), "team", "a", wire.ChunksetSize+5, 10, o))
+			{"ReadAt", 1, func(o client.GetOptions) ([]byte, error) {
+				object, err := c.Open(t.Context(), "team", "a", o)
+				if err != nil {
+					return nil, err
+				}
+				p := make([]byte, 10)
+				n, err := object.ReadAt(p, wire.ChunksetSize+5)
+				return p[:n], errors.Join(err, object.Close())
 			}, want[wire.ChunksetSize+5:][:10]},
 			{"Download", 3, func(o client.GetOptions) ([]byte, error) {
 				var w writerAt

@@ -53,12 +53,41 @@ func (c *Client) GetRange(ctx context.Context, account, name string, offset, len
 	return s.reader(ctx, offset, end)
 }
 
-// reader opens a Reader for the bytes from offset up to end: see open.
+// GetLast opens the last n bytes, or the whole blob if it has fewer. It sends one request, and with
+// a Payment a second one for the blob's size.
+func (c *Client) GetLast(ctx context.Context, account, name string, n int64, o GetOptions) (*Reader, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("client: %w: a range must not be empty", ErrInvalid)
+	}
+	s, err := c.source(account, name, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Payment == nil {
+		return s.reader(ctx, -n, -1)
+	}
+	b, err := s.c.head(ctx, s.path, s.name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.reader(ctx, max(0, b.Size-n), -1)
+	if err == nil && r.blob.Size != b.Size {
+		err = errors.Join(fmt.Errorf("client: get a blob: %w: it had %d bytes, and has %d", ErrChanged, b.Size, r.blob.Size), r.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// reader opens a Reader for the bytes from offset up to end, or for the last ones if offset is
+// negative: see open.
 func (s *source) reader(ctx context.Context, offset, end int64) (*Reader, error) {
 	first, err := s.open(ctx, offset, end)
 	if err != nil {
 		return nil, err
 	}
+	offset = first.begin
 	if end < 0 || end > first.blob.Size {
 		end = first.blob.Size
 	}
@@ -173,6 +202,33 @@ func (r *Reader) closeBody() {
 	}
 	_ = r.body.Close()
 	r.body = nil
+}
+
+// Seek implements io.Seeker. Offset 0 is where the range begins. It sends no request. Bytes are
+// verified only if all of them are read after the last call that moved to another offset.
+func (r *Reader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekStart:
+		offset += r.begin
+	case io.SeekCurrent:
+		offset += r.offset
+	case io.SeekEnd:
+		offset += r.end
+	default:
+		return 0, fmt.Errorf("client: %w: whence %d", ErrInvalid, whence)
+	}
+	if offset < r.begin {
+		return 0, fmt.Errorf("client: %w: a seek to before the beginning", ErrInvalid)
+	}
+	if r.err != nil && !errors.Is(r.err, io.EOF) {
+		return 0, r.err
+	}
+	if offset != r.offset {
+		r.closeBody()
+		r.offset, r.err = offset, nil
+		r.startSums()
+	}
+	return offset - r.begin, nil
 }
 
 // WriteTo implements io.WriterTo, with a large buffer.

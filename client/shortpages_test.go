@@ -3,6 +3,7 @@ package client_test
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -32,7 +33,7 @@ func TestShortPages(t *testing.T) {
 	}))
 	defer server.Close()
 	c := testenv.Must(client.New(server.URL, client.Options{}))(t)
-	var names, uploads []string
+	var names, uploads, files []string
 	for e, err := range c.List(t.Context(), "x", client.ListOptions{PageSize: 3}) {
 		testenv.OK(t, err)
 		names = append(names, e.Name)
@@ -41,7 +42,11 @@ func TestShortPages(t *testing.T) {
 		testenv.OK(t, err)
 		uploads = append(uploads, u.ID)
 	}
-	for label, got := range map[string][]string{"names": names, "uploads": uploads} {
+	folder := testenv.Must(fs.ReadDir(c.FS(t.Context(), "x", ""), "."))(t)
+	for _, f := range folder {
+		files = append(files, f.Name())
+	}
+	for label, got := range map[string][]string{"names": names, "uploads": uploads, "files": files} {
 		if !slices.Equal(got, entries) {
 			t.Errorf("%s: %q, want %q", label, got, entries)
 		}

@@ -164,7 +164,7 @@ func TestReadContinuesAfterCut(t *testing.T) {
 	t.Run("no progress", func(t *testing.T) {
 		s.alter(cutAfter(0))
 		impatient := testenv.Must(client.New(s.URL, client.Options{MaxAttempts: 3}))(t)
-		o := openBlob(t, impatient, "a")
+		o := testenv.Must(impatient.Open(t.Context(), "team", "a", client.GetOptions{}))(t)
 		if n, err := o.Read(make([]byte, 10)); n != 0 || !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			t.Errorf("read %d bytes, %v", n, err)
 		}
@@ -258,10 +258,10 @@ func TestReplacedBlob(t *testing.T) {
 			_, err := io.Copy(io.Discard, r)
 			return err
 		},
-		"Read of an Object": func(t *testing.T) error {
-			o := openBlob(t, c, "a")
+		"ReadAt": func(t *testing.T) error {
+			o := testenv.Must(c.Open(t.Context(), "team", "a", client.GetOptions{}))(t)
 			replace(t)
-			_, err := o.Read(make([]byte, 10))
+			_, err := o.ReadAt(make([]byte, 10), 5)
 			return err
 		},
 		"Download": func(t *testing.T) error {
@@ -284,13 +284,13 @@ func TestReplacedBlob(t *testing.T) {
 	}
 }
 
-// TestRanges compares Readers of ranges and an Object with the content.
-func TestRanges(t *testing.T) {
+// TestRangesAndSeeks compares a Reader and an Object with an io.SectionReader.
+func TestRangesAndSeeks(t *testing.T) {
 	t.Parallel()
 	_, c := startServer(t)
 	content := randomBytes(10_000)
 	testenv.OK(t, testenv.Error(c.Put(t.Context(), "team", "a", bytes.NewReader(content), client.PutOptions{})))
-	o := openBlob(t, c, "a")
+	o := testenv.Must(c.Open(t.Context(), "team", "a", client.GetOptions{}))(t)
 	testenv.Equal(t, o.Size(), 10_000, "the size")
 	testenv.Check(t, iotest.TestReader(o, content))
 	for _, bounds := range [][2]int64{{0, 10_000}, {5, 100}, {9_999, 1}, {9_000, 5_000}, {4_000, -1}} {
@@ -312,7 +312,7 @@ func TestRanges(t *testing.T) {
 	testenv.Is(t, testenv.Error(c.GetRange(t.Context(), "team", "a", 10_000, 1, client.GetOptions{})), client.ErrRangeInvalid, "a range after the end")
 	testenv.Is(t, testenv.Error(c.Get(t.Context(), "team", "none", client.GetOptions{})), client.ErrNotFound, "a blob that does not exist")
 	testenv.Check(t, o.Close())
-	if _, err := o.Read(make([]byte, 1)); err == nil {
+	if _, err := o.ReadAt(make([]byte, 1), 0); err == nil {
 		t.Error("a closed object can be read")
 	}
 }
