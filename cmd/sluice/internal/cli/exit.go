@@ -88,6 +88,7 @@ func isRefusedHere(err error) bool {
 	return !reported && errors.Is(err, client.ErrInvalid)
 }
 
+// AnyOf reports whether an error is one of several.
 func AnyOf(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }

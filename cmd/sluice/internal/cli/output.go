@@ -52,11 +52,13 @@ func (f OutputFlags) Remark(console *Console, line string) error {
 	return PrintLine(console.Err, line)
 }
 
+// PrintLine writes a line.
 func PrintLine(w io.Writer, line string) error {
 	_, err := fmt.Fprintln(w, line)
 	return err
 }
 
+// PrintFacts writes names and values as a table, without those that have no value.
 func PrintFacts(out io.Writer, facts [][2]string) error {
 	t := NewTable(out, "")
 	for _, fact := range facts {
@@ -83,6 +85,7 @@ type Table struct {
 // flushedRows is the number of rows that are aligned with each other.
 const flushedRows = 1000
 
+// NewTable returns a table of text. Tabs separate the columns of its heading; "" is none.
 func NewTable(out io.Writer, heading string) *Table {
 	return &Table{Writer: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), out: out, heading: heading}
 }

@@ -79,6 +79,7 @@ func NewClient(console *Console, s contexts.Server, o client.Options) (*client.C
 	return c, nil
 }
 
+// LoadContexts returns the contexts of the user.
 func LoadContexts() (*contexts.List, error) {
 	name, err := contexts.DefaultFile()
 	if err != nil {

@@ -92,7 +92,7 @@ type paymentCommand struct {
 
 // client returns a client for the server.
 func (c *paymentCommand) client(console *cli.Console) (*client.Client, error) {
-	return c.ServerFlags.Client(console, "")
+	return c.Client(console, "")
 }
 
 // session calls fn, and prints the session's id alone to stdout, and the rest to stderr.

@@ -32,6 +32,7 @@ const minHeap = 64 << 20
 // a person notices.
 const shownAfter = 50 * time.Millisecond
 
+// Serve runs the service.
 type Serve struct {
 	settings.ServeFlags
 }

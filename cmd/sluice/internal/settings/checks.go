@@ -12,12 +12,12 @@ import (
 	"sluice/node"
 )
 
-// check checks one setting. Its errors begin with the flag's name. Rules between settings are
+// Check checks one setting. Its errors begin with the flag's name. Rules between settings are
 // in node.Config.Validate.
-type check func(flag string) error
+type Check func(flag string) error
 
 // AtLeast requires a minimum.
-func AtLeast[T cmp.Ordered](value *T, minimum T) check {
+func AtLeast[T cmp.Ordered](value *T, minimum T) Check {
 	return func(flag string) error {
 		if *value < minimum {
 			return fmt.Errorf("%s %v: must be at least %v", flag, *value, minimum)
@@ -27,7 +27,7 @@ func AtLeast[T cmp.Ordered](value *T, minimum T) check {
 }
 
 // isPositive requires more than zero.
-func isPositive(value *time.Duration) check {
+func isPositive(value *time.Duration) Check {
 	return func(flag string) error {
 		if *value <= 0 {
 			return fmt.Errorf("%s %v: must be positive", flag, *value)
@@ -37,7 +37,7 @@ func isPositive(value *time.Duration) check {
 }
 
 // notNegative requires zero or more.
-func notNegative[T int | int64 | time.Duration](value *T) check {
+func notNegative[T int | int64 | time.Duration](value *T) Check {
 	return func(flag string) error {
 		if *value < 0 {
 			return fmt.Errorf("%s %v: must not be negative", flag, *value)
@@ -46,7 +46,7 @@ func notNegative[T int | int64 | time.Duration](value *T) check {
 	}
 }
 
-func notEmpty(value *string) check {
+func notEmpty(value *string) Check {
 	return func(flag string) error {
 		if *value == "" {
 			return fmt.Errorf("%s: must not be empty", flag)
@@ -57,7 +57,7 @@ func notEmpty(value *string) check {
 
 // each requires that every value in a list passes a function, which returns an error without the
 // value.
-func each(values *[]string, valid func(string) error) check {
+func each(values *[]string, valid func(string) error) Check {
 	return func(flag string) error {
 		var errs []error
 		for _, value := range *values {
@@ -71,7 +71,7 @@ func each(values *[]string, valid func(string) error) check {
 
 // allPass requires that every value in a list passes a function, which returns an error that names
 // the value and its mistake.
-func allPass(values *[]string, valid func(string) error) check {
+func allPass(values *[]string, valid func(string) error) Check {
 	return func(flag string) error {
 		var errs []error
 		for _, value := range *values {
@@ -82,7 +82,7 @@ func allPass(values *[]string, valid func(string) error) check {
 }
 
 // passes requires that a value passes a function, which returns an error that names the mistake.
-func passes(value *string, valid func(string) error) check {
+func passes(value *string, valid func(string) error) Check {
 	return func(flag string) error {
 		if err := valid(*value); err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
@@ -95,7 +95,7 @@ func passes(value *string, valid func(string) error) check {
 const adminOff = "off"
 
 // isListenAddress requires HOST:PORT, or one of some words.
-func isListenAddress(value *string, words ...string) check {
+func isListenAddress(value *string, words ...string) Check {
 	return func(flag string) error {
 		if slices.Contains(words, *value) {
 			return nil
@@ -108,7 +108,7 @@ func isListenAddress(value *string, words ...string) check {
 }
 
 // isAccountAddress requires an account's address, or nothing.
-func isAccountAddress(value *string) check {
+func isAccountAddress(value *string) Check {
 	return func(flag string) error {
 		if _, err := micropay.ParseAddress(*value); err != nil && *value != "" {
 			return fmt.Errorf("%s %s: want an address, such as 0x1", flag, *value)
@@ -118,7 +118,7 @@ func isAccountAddress(value *string) check {
 }
 
 // isCacheControl requires a Cache-Control header's value, or nothing.
-func isCacheControl(value *string) check {
+func isCacheControl(value *string) Check {
 	return func(flag string) error {
 		if *value == "" {
 			return nil

@@ -246,10 +246,12 @@ func SourceOf(ctx *kong.Context, flag *kong.Flag, read *File) string {
 	return SourceDefault
 }
 
+// FlagOf returns the flag of a command that has a name, or nil.
 func FlagOf(command *kong.Node, name string) *kong.Flag {
 	return FindFlag(command, func(f *kong.Flag) bool { return f.Name == name })
 }
 
+// FindFlag returns the first flag of a command that a function accepts, or nil.
 func FindFlag(node *kong.Node, is func(*kong.Flag) bool) *kong.Flag {
 	for _, flags := range node.AllFlags(false) {
 		for _, flag := range flags {

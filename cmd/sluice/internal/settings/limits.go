@@ -222,7 +222,7 @@ func (v boundLimits) complete() { *v.to = limitList(keys.Limits(*v.to).Resolve(v
 func isRate(k keys.LimitKind) bool { return !k.Quota() }
 
 // noQuotas requires limits of rates only.
-func noQuotas(limits *limitList) check {
+func noQuotas(limits *limitList) Check {
 	return func(flag string) error {
 		for _, k := range keys.LimitKinds {
 			if all := keys.Limits(*limits); k.Quota() && *k.Of(&all) != unlimited {

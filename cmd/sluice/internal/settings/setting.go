@@ -28,7 +28,7 @@ type Setting struct {
 	refusal    string       // why the other profile refuses it; "" for a general sentence
 	required   string       // how a hosted instance's error without it ends; "": it is not required
 	needsChain bool         // it has an effect only with --chain-url
-	Check      check        // checks the value; nil: each is valid
+	Check      Check        // checks the value; nil: each is valid
 }
 
 // HasWords is the tag of flags and arguments that have their default in words in their help.
