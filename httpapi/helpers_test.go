@@ -89,7 +89,7 @@ func newService(t testing.TB, config func(*Config)) *service {
 func start(t testing.TB, of setup) *service {
 	t.Helper()
 	s := build(t, of)
-	s.addr = serve(t, s.Server.ServerOf(s.Server), newConnections(1000))
+	s.addr = serve(t, s.ServerOf(s.Server), newConnections(1000))
 	s.url = "http://" + s.addr
 	return s
 }

@@ -42,7 +42,7 @@ var refusals = []struct {
 func TestRefusedBodiesAreDiscarded(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
-	addr := serve(t, h.Server.ServerOf(h.Server), newConnections(100))
+	addr := serve(t, h.ServerOf(h.Server), newConnections(100))
 	for _, c := range refusals {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +66,7 @@ func TestLingeringIsBounded(t *testing.T) {
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	conns := newConnections(100)
 	conns.LingerTimeout = time.Second
-	s := dial(t, serve(t, h.Server.ServerOf(h.Server), conns))
+	s := dial(t, serve(t, h.ServerOf(h.Server), conns))
 	s.send(t, refusals[0].head)
 	sent, piece := 0, make([]byte, 64<<10)
 	for {
@@ -87,7 +87,7 @@ func TestLingeringConnectionIsEvicted(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	conns := newConnections(1)
-	addr := serve(t, h.Server.ServerOf(h.Server), conns)
+	addr := serve(t, h.ServerOf(h.Server), conns)
 	s := dial(t, addr)
 	s.send(t, refusals[0].head+strings.Repeat("x", refusals[0].first))
 	s.receive(t)
@@ -107,7 +107,7 @@ func TestConnectionThatDoesNotReadIsEvicted(t *testing.T) {
 	t.Parallel()
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	conns := newConnections(1)
-	addr := serve(t, h.Server.ServerOf(h.Server), conns)
+	addr := serve(t, h.ServerOf(h.Server), conns)
 	stuck := dial(t, addr)
 	testenv.OK(t, stuck.SetReadBuffer(4<<10))
 	asked := strings.Repeat("GET /v1/info HTTP/1.1\r\nHost: h\r\n\r\n", 1000)
@@ -133,7 +133,7 @@ func TestCapOfAnAddress(t *testing.T) {
 	h := newHosted(t, access.ReadsKey, access.ScopeWrite)
 	conns := newConnections(100)
 	conns.PerAddress = 2
-	addr := serve(t, h.Server.ServerOf(h.Server), conns)
+	addr := serve(t, h.ServerOf(h.Server), conns)
 	var all []*connection
 	want := func(address string, status int) {
 		t.Helper()

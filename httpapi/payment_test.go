@@ -88,7 +88,7 @@ func TestLostPaidReadIsReturned(t *testing.T) {
 		testenv.Check(t, connlimit.FromContext(r.Context()).CloseWrite())
 		p.ServeHTTP(w, r)
 	})
-	failing := p.Server.ServerOf(p.Server)
+	failing := p.ServerOf(p.Server)
 	failing.Handler = fail
 	lossy := serve(t, failing, newConnections(10))
 	left := int64(100)

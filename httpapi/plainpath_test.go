@@ -73,7 +73,7 @@ func TestPlainPath(t *testing.T) {
 		return a.status == b.status && maps.EqualFunc(a.header, b.header, slices.Equal) && a.body == b.body
 	}
 
-	addr, log := serveBy(t, s.Server.ServerOf(s.Server), newConnections(10), "go1.0")
+	addr, log := serveBy(t, s.ServerOf(s.Server), newConnections(10), "go1.0")
 	got, err := exchangeOf(t, addr, requests)
 	if err != nil || !slices.EqualFunc(got, want, same) {
 		t.Errorf("on the plain path: %v, %v\nwant %v", err, got, want)

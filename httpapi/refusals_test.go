@@ -119,7 +119,7 @@ func TestErrorsOfNetHTTPDoNotFillTheLog(t *testing.T) {
 	s := newService(t, func(c *Config) {
 		c.Log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	log := s.Server.ServerOf(s.Server).ErrorLog
+	log := s.ServerOf(s.Server).ErrorLog
 	const errors = 10_000
 	for range errors {
 		log.Print("http: TLS handshake error from 192.0.2.1:1: EOF")
@@ -141,7 +141,7 @@ func TestRefusalsEndTheConnection(t *testing.T) {
 			if proxy {
 				conns.Exempt = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 			}
-			conn := dial(t, serve(t, s.Server.ServerOf(s.Server), conns))
+			conn := dial(t, serve(t, s.ServerOf(s.Server), conns))
 			const most = 1000
 			got := 0
 			for closed := false; !closed && got < most; got++ {

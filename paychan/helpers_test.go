@@ -94,15 +94,6 @@ func (s *shop) stop() {
 	}
 }
 
-// another returns a second handle on the shop's database.
-func (s *shop) another(t *testing.T) *shop {
-	t.Helper()
-	other := &shop{t: t, path: s.path, opt: s.opt, clock: s.clock, now: s.now}
-	other.start()
-	t.Cleanup(other.stop)
-	return other
-}
-
 // open opens a channel with this number; sender may be empty.
 func (s *shop) open(sender string, number int64) ledger.Channel {
 	s.t.Helper()
