@@ -13,7 +13,7 @@ import (
 )
 
 // TestHeldGarbageIsKeptForBackups checks that a delete during a hold leaves the bytes, which are
-// freed when the hold has ended, and that what was garbage before the hold is freed meanwhile.
+// freed when the hold has ended, and that earlier garbage is freed meanwhile.
 // Invariant 121.
 func TestHeldGarbageIsKeptForBackups(t *testing.T) {
 	f := newFixture(t, blob.Options{InlineSize: -1})

@@ -10,8 +10,8 @@ import (
 	"sluice/database"
 )
 
-// step compares the database with what this process and the bytes know, and performs at most one
-// step towards a record. again reports that it did, or that the database has changed.
+// step compares the database with the records of this process and of the bytes, and performs at
+// most one step towards a record. again reports that it did, or that the database has changed.
 func (h *History) step(ctx context.Context) (again bool, err error) {
 	now, err := h.look(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (h *History) look(ctx context.Context) (now database.HistoryState, err erro
 	return now, nil
 }
 
-// due reports whether a record is to follow what was committed.
+// due reports whether a record must follow the latest commits.
 func (h *History) due() bool {
 	return h.committed.Load() && (h.ending || elapsed(h.added) >= Every)
 }
@@ -174,7 +174,7 @@ func (h *History) lacked(ctx context.Context, now database.HistoryState, r recor
 // add adds the record that follows the newest one. An empty owner is a new one.
 func (h *History) add(ctx context.Context, now database.HistoryState, owner string) error {
 	done, committed := h.opt.Done(), h.committed.Load()
-	h.committed.Store(false) // what is committed from now on may not precede the record
+	h.committed.Store(false) // a later commit may not precede the record
 	r, err := h.db.AddRecord(ctx, now.Generation, now.Newest, owner)
 	if err != nil {
 		h.committed.Store(committed || h.committed.Load())

@@ -13,8 +13,8 @@
 //   - A record that the database lacks, of its own owner, or that a process has seen in it: the
 //     database was set back (database.ErrSetBack). So were bytes that lack a record which the
 //     database knows to be there.
-//   - Recover adds an operator's record, with a new owner and in a new generation, to which all
-//     others give way.
+//   - Recover adds an operator's record, with a new owner and in a new generation. Every database
+//     without that record is fenced.
 //
 // A database that commits adds a record every ten seconds, and when its nodes end. In addition the
 // engine remembers the last transactions that were acknowledged to this process, and looks for them
@@ -32,9 +32,9 @@
 // started, or did not check for fenceGap because it was suspended, does not commit before a check.
 //
 // The chain relies on two guarantees of a byte store: if there are several Puts with one name, one
-// succeeds, and Open finds what a Put has stored. It relies on listings that show objects put
-// lately only for the comparison of candidates, and on listings that show objects put long ago only
-// if a database is behind when it starts.
+// succeeds, and Open finds the object of a Put that succeeded. It relies on listings that show
+// objects put lately only for the comparison of candidates, and on listings that show objects put
+// long ago only if a database is behind when it starts.
 package history
 
 import (
@@ -91,11 +91,12 @@ type Options struct {
 	Shared bool
 	// Node names this node for operators.
 	Node string
-	// Done returns what this process has acknowledged since it started. nil: it is not known.
+	// Done returns the work that this process has acknowledged since it started. nil: it is not
+	// known.
 	Done func() Done
 }
 
-// Done is what a node has acknowledged.
+// Done is the work that a node has acknowledged.
 type Done struct {
 	Chunksets int64 // used
 	Payments  int64
@@ -135,7 +136,7 @@ type History struct {
 	checked chan struct{} // closed when the next check ends
 }
 
-// checkpoint is a record of this process, and what the process had done before.
+// checkpoint is a record of this process, and the work that the process had done before.
 type checkpoint struct {
 	record database.Record
 	done   Done
@@ -144,7 +145,7 @@ type checkpoint struct {
 // checkpoints is how many of its records a node remembers.
 const checkpoints = 20
 
-// result is what a check found.
+// result is the outcome of a check.
 type result struct {
 	began time.Time
 	err   error
@@ -240,7 +241,7 @@ func (h *History) lost() error {
 	return h.setBack
 }
 
-// advise returns an ErrSetBack with what to do.
+// advise returns an ErrSetBack with advice for the operator.
 func advise(err error) error {
 	return fmt.Errorf("%w; blobs can be read, and nothing else is done: see the runbook, and run sluice recover", err)
 }

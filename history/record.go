@@ -40,7 +40,7 @@ func candidateName(number int64, name string) bytestore.Name {
 	return claimName(number) + bytestore.Name("-"+name)
 }
 
-// parseName returns the number in an object's name, and what follows it: "" for a record. It
+// parseName returns the number in an object's name, and the rest behind it: "" for a record. It
 // returns false for objects that do not belong to the history.
 func parseName(object bytestore.Name) (number int64, rest string, ok bool) {
 	text, ok := strings.CutPrefix(string(object), prefix)

@@ -10,7 +10,7 @@ import (
 	"sluice/database"
 )
 
-// forgotten returns how the database differs from what this process knows of it, or "".
+// forgotten returns how the database differs from the state that this process knows, or "".
 func (h *History) forgotten(ctx context.Context, now database.HistoryState) (how string, err error) {
 	if lost := h.db.LostCommits(); lost != nil {
 		return strings.TrimPrefix(lost.Error(), database.ErrSetBack.Error()+": "), nil
@@ -30,7 +30,7 @@ func (h *History) forgotten(ctx context.Context, now database.HistoryState) (how
 }
 
 // notice returns database.ErrSetBack with how the instance was seen to be set back, and records
-// what this node knows. how is empty if it has seen nothing itself.
+// that, with the work of this node that is lost. how is empty if this node has seen nothing itself.
 func (h *History) notice(ctx context.Context, now database.HistoryState, how string) error {
 	first, _, _ := strings.Cut(cmp.Or(now.SetBack, how), "\n")
 	setBack := advise(fmt.Errorf("%w: %s", database.ErrSetBack, first))
@@ -45,7 +45,8 @@ func (h *History) notice(ctx context.Context, now database.HistoryState, how str
 	return setBack
 }
 
-// undone returns what this process has done since the newest of its records that the database has.
+// undone returns the work that this process has done since the newest of its records that the
+// database has.
 // So much is lost at most, and can be done again.
 func (h *History) undone(ctx context.Context) (string, error) {
 	var records []database.Record

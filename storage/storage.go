@@ -186,7 +186,7 @@ func Open(ctx context.Context, l Location, opt Options) (_ *Stores, err error) {
 	return s, nil
 }
 
-// openHistory opens what permits commits.
+// openHistory opens the History, which permits commits.
 func (s *Stores) openHistory(ctx context.Context, l Location, opt Options) error {
 	shared := true
 	if !l.Remote() && !l.Shared() {

@@ -199,8 +199,8 @@ func (w *things) channelResult(t testing.TB, r e2e.Response) opResult {
 
 // TestNodesAreLinearizable has several clients use several nodes concurrently. Meanwhile the test
 // kills and restarts one node after another, and the database and the object store crash and
-// recover, which /readyz reports. Some sequential execution on a single node must give the same
-// responses, and background tasks must continue.
+// recover; /readyz must report both. The responses must be possible on a single node that handles
+// one request at a time, and background tasks must continue.
 // Invariants 20, 87, 88.
 func TestNodesAreLinearizable(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
 // Package fault has the words of all tests for a step that goes wrong: which step of a file system,
-// a database's connection, a store, a process or a network it is, and what happens to it. Other
+// a database's connection, a store, a process or a network it is, and how it goes wrong. Other
 // doubles, such as the ones of PostgreSQL's connections and of the chain's fullnode, use the same
 // words.
 package fault
@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 )
 
-// Kind is what happens to a step.
+// Kind is the way in which a step goes wrong, or None.
 type Kind string
 
-// The kinds. A caller cannot tell those apart that are not None: it gets an error.
+// The kinds. With each of them but None the caller gets an error, which does not reveal the kind.
 const (
 	None  Kind = ""
 	Fail  Kind = "fails"           // it has no effect
@@ -92,7 +92,7 @@ type Point[Step any] struct {
 // has not.
 func (p *Point[Step]) Struck() bool { return p.struck.Load() }
 
-// Next returns what happens to the next step.
+// Next returns the kind of the next step.
 func (p *Point[Step]) Next(step Step) Kind {
 	if p.Match != nil && !p.Match(step) {
 		return None

@@ -16,7 +16,7 @@ type Piece struct {
 	Sent, Len int64 // how many bytes went in this direction before since Disturb, and how many these are
 }
 
-// Trouble is what happens to a piece. With Fail the connection ends, and with Delay the bytes
+// Trouble is the fault of a piece. With Fail the connection ends, and with Delay the bytes
 // arrive later.
 type Trouble struct {
 	Kind  Kind
@@ -85,8 +85,8 @@ func forward(client net.Conn, to string) {
 // Address returns where the network listens.
 func (n *Network) Address() string { return n.Addr().String() }
 
-// Disturb sets what happens to each piece from now on, also on connections that exist; nil: nothing
-// does. The function is called for one piece at a time, and may call Cut.
+// Disturb sets the fault of each piece from now on, also on connections that exist. nil: there is
+// none. The function is called for one piece at a time, and may call Cut.
 func (n *Network) Disturb(trouble func(Piece) Trouble) {
 	n.turn.Lock()
 	defer n.turn.Unlock()

@@ -46,9 +46,9 @@ changes nothing. It may run beside a server. It prints a line for each damage, a
 checked. The exit code is 0 if all is well, 6 if there is damage, and 5 if there is none in what
 could be checked, but not all could be.
 
-With --repair it first repairs what can be repaired without a loss: it corrects counts that follow
-from what is stored (the references of contents, the sums of accounts, the usage of owners, what
-open uploads count), and deletes objects to which nothing refers, once they are as old as a server's
+With --repair it first makes the repairs that lose nothing: it corrects counts that follow from
+stored rows (the references of contents, the sums of accounts, the usage of owners and of open
+uploads), and deletes objects to which nothing refers, once they are as old as a server's
 sweep requires. It prints what it has repaired, then what is damaged and stays as it is, and what it
 did not repair. Then the exit code is 0 if nothing is damaged any more. A server must not run on the
 data folder; nodes that have everything in PostgreSQL and an object store may run.

@@ -69,7 +69,7 @@ func (c *oneKey) print(ctx context.Context, console *cli.Console, fn func(ctx co
 	})
 }
 
-// printIssued is print for a function that may give the key an S3 secret.
+// printIssued calls fn, and prints the key that it returns, with its S3 secret if it has one.
 func (c *oneKey) printIssued(ctx context.Context, console *cli.Console, fn func(ctx context.Context, store whole.Database, id string) (access.Issued, error)) error {
 	return c.WithMeta(ctx, false, func(ctx context.Context, store whole.Database) error {
 		issued, err := fn(ctx, store, idOf(c.ID))

@@ -24,7 +24,7 @@ type Proxy struct {
 	listener net.Listener
 	socket   atomic.Pointer[string] // the server's
 	DSN      string                 // for the server's database, through the proxy
-	// onCommit returns what happens to a COMMIT. With Delay the client loses the connection, and
+	// onCommit returns the fault of a COMMIT. With Delay the client loses the connection, and
 	// the COMMIT arrives later.
 	onCommit func() fault.Kind
 	// OnBegin, if it is not nil, is called before each write transaction.
