@@ -16,7 +16,8 @@ import (
 // Kind is the way in which a step goes wrong, or None.
 type Kind string
 
-// The kinds. With each of them but None the caller gets an error, which does not reveal the kind.
+// The kinds. The error of a step does not reveal its kind. Connections and networks have Delay;
+// Do and Send do not.
 const (
 	None  Kind = ""
 	Fail  Kind = "fails"           // it has no effect
