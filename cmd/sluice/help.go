@@ -10,13 +10,17 @@ import (
 // helpCommand prints a command's help, as --help does.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"Words of the command. Default: list all commands."`
-	Flags   bool     `env:"-" help:"Print the table of the flags of serve, in Markdown."`
+	Flags   bool     `env:"-" xor:"form" help:"Print the table of the flags of serve, in Markdown."`
+	Man     bool     `env:"-" xor:"form" help:"Print the manual page, for man."`
 }
 
 // Run prints the help.
 func (c *helpCommand) Run(console *cli.Console, parser *parser) error {
 	if c.Flags {
 		return settings.WriteTable(console.Out, parser.kong.Model, settings.Table(&settings.Configuration{}))
+	}
+	if c.Man {
+		return writeMan(console.Out, parser.kong.Model)
 	}
 	printed := false
 	parser.kong.Exit = func(int) { printed = true }
