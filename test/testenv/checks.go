@@ -31,6 +31,8 @@ const (
 	S3FS              Thing = "s3fs"               // s3fs, and the right to mount by FUSE
 	OapiCodegen       Thing = "oapi-codegen"       // the generator of Go clients, and the modules that its output needs
 	Drivers           Thing = "drivers"            // the modules of e2e/s3/testdata/drivers
+	ReleaseTools      Thing = "release-tools"      // rpm, gpg, dpkg-deb and systemd-analyze
+	DebianTree        Thing = "debian-tree"        // a new Debian system in a .tar, and root
 	RootMount         Thing = "root-mount"         // the right to mount a tmpfs
 	NetworkNamespaces Thing = "network-namespaces" // ip(8), and the right to make networks with it
 	Port9090          Thing = "port-9090"          // port 9090 free on the loopback addresses
@@ -64,19 +66,19 @@ func check(thing Thing) error {
 		_, err := VarnishPath()
 		return err
 	case Mandoc:
-		_, err := exec.LookPath("mandoc")
-		return err
+		return lookPaths("mandoc")
 	case Promtool:
-		_, err := exec.LookPath("promtool")
-		_, serr := exec.LookPath("prometheus")
-		return errors.Join(err, serr)
+		return lookPaths("promtool", "prometheus")
 	case Shells:
-		for _, shell := range []string{"bash", "zsh", "fish"} {
-			if _, err := exec.LookPath(shell); err != nil {
-				return err
-			}
+		return lookPaths("bash", "zsh", "fish")
+	case ReleaseTools:
+		return lookPaths("rpm", "gpg", "dpkg-deb", "systemd-analyze")
+	case DebianTree:
+		if os.Getuid() != 0 {
+			return errors.New("only root may change into another root")
 		}
-		return nil
+		_, err := DebianTreePath()
+		return err
 	case PostgreSQL:
 		return checkPostgreSQL()
 	case RootMount:
@@ -107,6 +109,16 @@ func check(thing Thing) error {
 	default:
 		return fmt.Errorf("testenv: unknown dependency %q", thing)
 	}
+}
+
+// lookPaths returns an error unless all programs are in PATH.
+func lookPaths(names ...string) error {
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ClientDir returns the folder with the npm packages and the scripts that use them.
@@ -158,10 +170,8 @@ func checkPostgreSQL() error {
 // checkS3Clients returns an error unless the clients of S3 are installed. The interpreter is the
 // system's, because its packages are.
 func checkS3Clients() error {
-	for _, name := range []string{"/usr/bin/aws", "rclone", "s3cmd", "restic", "curl"} {
-		if _, err := exec.LookPath(name); err != nil {
-			return err
-		}
+	if err := lookPaths("/usr/bin/aws", "rclone", "s3cmd", "restic", "curl"); err != nil {
+		return err
 	}
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import boto3").CombinedOutput(); err != nil {
 		return fmt.Errorf("python3-boto3: %w: %s", err, out)

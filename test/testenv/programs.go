@@ -21,8 +21,19 @@ func VersityGWPath() (string, error) { return toolPath("versitygw", versityGWVer
 // OapiCodegenPath returns the path at which setup.sh installs oapi-codegen.
 func OapiCodegenPath() (string, error) { return toolPath("oapi-codegen", oapiCodegenVersion) }
 
-// toolPath returns the path at which setup.sh installs a Go program.
-func toolPath(name, version string) (string, error) {
+// DebianTreePath returns the path at which setup.sh makes a .tar with a new Debian system.
+func DebianTreePath() (string, error) {
+	tools, err := toolsDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(tools, "debian-bookworm-apt.tar")
+	_, err = os.Stat(path)
+	return path, err
+}
+
+// toolsDir returns the folder in which setup.sh installs what is no package.
+func toolsDir() (string, error) {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {
 		home, err := os.UserHomeDir()
@@ -31,7 +42,16 @@ func toolPath(name, version string) (string, error) {
 		}
 		cache = filepath.Join(home, ".cache")
 	}
-	path := filepath.Join(cache, "sluice-tools", name+"-"+version, name)
+	return filepath.Join(cache, "sluice-tools"), nil
+}
+
+// toolPath returns the path at which setup.sh installs a Go program.
+func toolPath(name, version string) (string, error) {
+	tools, err := toolsDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(tools, name+"-"+version, name)
 	if _, err := exec.LookPath(path); err != nil {
 		return "", fmt.Errorf("%s is not installed (run test/testenv/setup.sh): %w", name, err)
 	}

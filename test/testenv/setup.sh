@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client,
 # strace, Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, ip, zsh, fish, mandoc, promtool,
-# awscli, rclone, s3cmd, s3fs, restic, boto3, versitygw, oapi-codegen and the modules of drivers of
-# S3. It first prints what it will install, with the command for each, and installs nothing that is
-# already there. It never fails: it ends with a list of what could not be installed, whose tests
-# are skipped (see require.go).
+# awscli, rclone, s3cmd, s3fs, restic, boto3, runc, rpm, gpg, a new Debian system in a .tar, versitygw,
+# oapi-codegen and the modules of drivers of S3. It first prints what it will install, with the command
+# for each, and installs nothing that is already there. It never fails: it ends with a list of what
+# could not be installed, whose tests are skipped (see require.go).
 #
 # With --list it only prints.
 set -u
@@ -20,6 +20,7 @@ have_headless_shell() { [ -x /usr/lib/chromium/chromium-headless-shell ] || have
 have_chromium() { have_headless_shell || have chromium || have chromium-browser || have google-chrome; }
 # Debian has the headless shell as a package; other systems may have only the whole browser.
 is_debian() { grep -qx 'ID=debian' /etc/os-release 2>/dev/null; }
+have_debian_tree() { [ -f "$tools/debian-bookworm-apt.tar" ]; }
 have_postgres() { have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; }
 # The copy of the comparison is made after a complete installation.
 have_versitygw() { cmp -s "$versitygw_comparison" "$tools/versitygw-$versitygw_version/comparison.go"; }
@@ -56,6 +57,11 @@ have rclone || packages+=(rclone)
 have s3cmd || packages+=(s3cmd)
 have s3fs || packages+=(s3fs)
 have restic || packages+=(restic)
+have runc || packages+=(runc)
+have rpm || packages+=(rpm)
+have gpg || packages+=(gpg gpg-agent)
+have systemd-analyze || packages+=(systemd)
+have mmdebstrap || packages+=(mmdebstrap)
 /usr/bin/python3 -c 'import boto3' 2>/dev/null || packages+=(python3-boto3)
 
 plan=()
@@ -63,6 +69,7 @@ plan=()
 have_versitygw || plan+=("go install github.com/versity/versitygw/cmd/versitygw@${versitygw_version%-codes}, with $versitygw_comparison (into $tools)")
 have_oapi_codegen || plan+=("go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version (into $tools)")
 have_drivers || plan+=("go list -deps, in e2e/s3/testdata/drivers (modules into Go's cache)")
+have_debian_tree || plan+=("mmdebstrap bookworm (into $tools)")
 have_npm_packages || plan+=("npm ci (into e2e/client/node_modules)")
 if [ ${#plan[@]} = 0 ]; then
   echo "The tests have what they need."
@@ -125,6 +132,13 @@ install_oapi_codegen() {
       go install "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version" >&2
 }
 
+# The tree is for tests of the .deb. It gets its name when it is whole.
+install_debian_tree() {
+  mkdir -p "$tools" &&
+    timeout 600 mmdebstrap --quiet --variant=apt --include=passwd bookworm "$tools/debian-bookworm-apt.new.tar" >&2 &&
+    mv "$tools/debian-bookworm-apt.new.tar" "$tools/debian-bookworm-apt.tar"
+}
+
 install_npm_packages() {
   cd e2e/client &&
     timeout 300 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error &&
@@ -142,6 +156,7 @@ done
 have_versitygw || install_versitygw || missing+=("versitygw (go install failed)")
 have_oapi_codegen || install_oapi_codegen || missing+=("oapi-codegen (go install failed)")
 have_drivers || list_drivers || missing+=("the modules of e2e/s3/testdata/drivers (go list failed)")
+have_debian_tree || install_debian_tree || missing+=("debian-bookworm-apt.tar (mmdebstrap failed)")
 have_npm_packages || (install_npm_packages) || missing+=("the npm packages of e2e/client (npm ci failed)")
 
 if [ ${#missing[@]} -gt 0 ]; then
