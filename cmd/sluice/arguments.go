@@ -79,10 +79,11 @@ func withoutHuman(args []string) []string {
 	kept := args[:1:1]
 	operands := slices.ContainsFunc(args[1:], func(arg string) bool { return !isFlag(arg) })
 	for _, arg := range args[1:] {
-		if short := isFlag(arg) && arg[1] != '-'; short && (len(arg) > 2 || operands) {
+		short := isFlag(arg) && arg[1] != '-'
+		if short && (len(arg) > 2 || operands) {
 			arg = strings.ReplaceAll(arg, "h", "")
 		}
-		if arg != "-" {
+		if arg != "-" || !short {
 			kept = append(kept, arg)
 		}
 	}

@@ -73,7 +73,10 @@ func remoteWord(command *kong.Node, operands int, word string) (of operand.Opera
 		remote, err = operand.ParseRemote(word)
 		of.Remote = &remote
 	case withContext:
-		of, err = operand.Parse(word)
+		var may cli.LocalOrRemote
+		may.Operand, err = operand.Parse(word)
+		cli.Resolve(&may)
+		of = may.Operand
 	}
 	return of, err == nil && of.Remote != nil && strings.Contains(word, "/")
 }

@@ -70,6 +70,9 @@ func TestWhichOperandsAreRemote(t *testing.T) {
 		"cp :team/a":          "team/a",
 		"cp file prod:team/a": "prod:team/a",
 		"cp ./team/a":         "",
+		"cp team/a":           "team/a",
+		"cp internal/a":       "", // a folder here
+		"ls prod:team/a":      "prod:team/a",
 		"sync dir :team/":     "team/",
 		"sync dir :team/ :x/": "",
 		"serve team/a":        "",

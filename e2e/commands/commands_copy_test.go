@@ -205,3 +205,43 @@ func TestCopyBetweenServersResumes(t *testing.T) {
 		t.Errorf("the cache has %q", left)
 	}
 }
+
+// TestOperandsWithoutColon copies and syncs between this machine and the current server by operands
+// without a colon, and uses those with a context in commands that have remote operands only.
+func TestOperandsWithoutColon(t *testing.T) {
+	one, two := e2e.Start(t, e2e.Options{}), e2e.Start(t, e2e.Options{})
+	contextsOf(t, map[string]*e2e.Server{"one": one, "two": two})
+	dir := e2e.MakeTree(t, map[string]string{"d/many/a": "text", "docs/b": "text"})
+	for _, test := range []struct {
+		args           string
+		code           int
+		stdout, stderr string
+	}{
+		{args: "sync d 0x1/many/", stderr: "d/many/a -> 0x1/many/many/a\n"},
+		{args: "cp d/many/a 0x1/a", stderr: "d/many/a -> 0x1/a\n"},
+		{args: "cp 0x1/a 0x1/b", stderr: "0x1/a and 0x1/b are on URL: a local path begins with ./\n0x1/a -> 0x1/b\n"},
+		{args: "cp 0x1/a docs/c", stderr: "docs/c is local, because its first folder exists here: write :docs/c for the server's\n0x1/a -> docs/c\n"},
+		{args: "cp 0x1/a c", stderr: "0x1/a -> c\n"},
+		{args: "cp -q 0x1/a me/c"},
+		{args: "cp 0x1/a -", stdout: "text", stderr: "0x1/a -> -\n"},
+		{args: "cp d/many/a docs/d", code: 2, stderr: "sluice: d/many/a and docs/d are both local: did you mean :docs/d, which is on the current server? CONTEXT:ACCOUNT/NAME is on another\n"},
+		{args: "cp docs/none ./c", code: 2, stderr: "sluice: docs/none and ./c are both local: did you mean :docs/none, which is on the current server? CONTEXT:ACCOUNT/NAME is on another\n"},
+		{args: "cp docs/none me/d", code: 3, stderr: "sluice: there is no file docs/none; cp and sync take :docs/none for the server's\n"},
+		{args: "ls", stdout: "0x1/\nme/\n"},
+		{args: "put c two:0x2/", stderr: "c -> two:0x2/c\n"},
+		{args: "find two:0x2", stdout: "two:0x2/c\n"},
+		{args: "mv two:0x2/c two:0x2/d", stderr: "two:0x2/c -> two:0x2/d\n"},
+		{args: "cat two:0x2/d :0x1/a", code: 2, stderr: "sluice: two:0x2/d and 0x1/a are not on one server: name one after another\n"},
+		{args: "get two:0x2/d -", stdout: "text", stderr: "two:0x2/d -> -\n"},
+		{args: "rm two:0x2/d", stderr: "deleted two:0x2/d\n"},
+		{args: "upload ls two:0x2"},
+	} {
+		r := e2e.SluiceIn(t, dir, strings.Fields(test.args)...)
+		if r.Code != test.code || r.Stdout != test.stdout || r.Stderr != strings.ReplaceAll(test.stderr, "URL", one.URL) {
+			t.Errorf("%s: %+v, want %+v", test.args, r, test)
+		}
+	}
+	if got := one.Names("0x1"); !slices.Equal(got, []string{"a", "b", "many/many/a"}) {
+		t.Errorf("stored are %q", got)
+	}
+}

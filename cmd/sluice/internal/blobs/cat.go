@@ -22,7 +22,7 @@ type Cat struct {
 
 // Run writes the blobs. It ends with the first error, so that no bytes are missing in the middle.
 func (c *Cat) Run(ctx context.Context, console *cli.Console) error {
-	from, err := c.Client(console, "")
+	from, err := c.ClientOf(console, c.Blobs...)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package blobs
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"sluice/client/folder"
 	"sluice/cmd/sluice/internal/cli"
@@ -13,7 +14,7 @@ import (
 
 // Cp copies between this machine and servers, and between servers.
 type Cp struct {
-	Sources cli.Sources[cli.LocalOrRemote] `arg:"" name:"source..." help:"File, folder, - or CONTEXT:ACCOUNT/NAME; :ACCOUNT/NAME for the current server. Several are possible."`
+	Sources cli.Sources[cli.LocalOrRemote] `arg:"" name:"source..." help:"File, folder, -, ACCOUNT/NAME or CONTEXT:ACCOUNT/NAME. Several are possible."`
 	Target  cli.LocalOrRemote              `arg:"" name:"target" help:"The same. A target that ends in / keeps the source's name."`
 
 	Recursive bool `short:"r" env:"-" help:"Copy a folder, or all blobs below a prefix. Of several, each keeps its own name, too."`
@@ -23,6 +24,16 @@ type Cp struct {
 	writeFlags
 	payments.ReadFlags
 	transferFlags
+}
+
+// AfterApply decides which operands are remote.
+func (c *Cp) AfterApply() error {
+	all := []*cli.LocalOrRemote{&c.Target}
+	for i := range c.Sources.All {
+		all = append(all, &c.Sources.All[i])
+	}
+	cli.Resolve(all...)
+	return nil
 }
 
 // Run copies.
@@ -36,6 +47,7 @@ func (c *Cp) Run(ctx context.Context, console *cli.Console) error {
 	if err != nil {
 		return err
 	}
+	b.remarkAssumed(c.Sources.All[0], c.Target)
 	switch {
 	case paths != nil:
 		err = b.storeAll(ctx, paths, *c.Target.Remote, c.Recursive)
@@ -55,7 +67,7 @@ func (c *Cp) sources() (paths []string, blobs []operand.Remote, err error) {
 		case source.Remote == nil && c.Target.Remote == nil:
 			return nil, nil, bothLocal(source.Operand, c.Target.Operand)
 		case (source.Remote == nil) != (first.Remote == nil) || source.Remote != nil && source.Remote.Context != first.Remote.Context:
-			return nil, nil, cli.Usagef("%s and %s are not on one server: copy from one after another", terminal.Name(first.String()), terminal.Name(source.String()))
+			return nil, nil, otherServer(first, source.Operand)
 		case source.Remote == nil:
 			paths = append(paths, source.Path)
 		default:
@@ -65,8 +77,32 @@ func (c *Cp) sources() (paths []string, blobs []operand.Remote, err error) {
 	return paths, blobs, nil
 }
 
+func otherServer(a, b operand.Operand) error {
+	return cli.Usagef("%s and %s are not on one server: copy from one after another", terminal.Name(a.String()), terminal.Name(b.String()))
+}
+
+// bothLocal is the error of a copy without a remote side. It names the operand that may have been
+// meant to be remote.
 func bothLocal(source, target operand.Operand) error {
-	return cli.Usagef("%s and %s are both local: did you mean :%s, which is on the current server? CONTEXT:ACCOUNT/NAME is on another", terminal.Name(source.Path), terminal.Name(target.Path), terminal.Name(target.Path))
+	advice := "want ACCOUNT/NAME for one of them"
+	for _, path := range []string{source.Path, target.Path} {
+		if _, ok := cli.MayBeRemote(path); ok {
+			advice = fmt.Sprintf("did you mean :%s, which is on the current server? CONTEXT:ACCOUNT/NAME is on another", terminal.Name(path))
+		}
+	}
+	return cli.Usagef("%s and %s are both local: %s", terminal.Name(source.Path), terminal.Name(target.Path), advice)
+}
+
+// remarkAssumed prints which of two possible meanings the target of a copy from a server has.
+func (b *batch) remarkAssumed(source, target cli.LocalOrRemote) {
+	switch {
+	case !source.Assumed:
+	case target.Assumed:
+		b.remark(fmt.Sprintf("%s and %s are on %s: a local path begins with ./", terminal.Name(source.Remote.String()), terminal.Name(target.Remote.String()), b.to.URL()))
+	case ifRemote(target.Path) != "":
+		name := terminal.Name(target.Path)
+		b.remark(fmt.Sprintf("%s is local, because its first folder exists here: write :%s for the server's", name, name))
+	}
 }
 
 // copyAll copies blobs, or with recursive the blobs below prefixes. Of several, those that do not

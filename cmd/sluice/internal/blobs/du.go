@@ -29,7 +29,7 @@ type printedUse struct {
 
 // Run prints how many blobs there are and their size below each prefix, or in each account.
 func (c *Du) Run(ctx context.Context, console *cli.Console) error {
-	from, err := c.Client(console, "")
+	from, err := c.ClientOf(console, c.Prefixes...)
 	if err != nil {
 		return err
 	}

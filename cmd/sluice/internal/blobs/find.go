@@ -66,7 +66,7 @@ func (c *Find) Run(ctx context.Context, console *cli.Console) error {
 	if err != nil {
 		return err
 	}
-	from, err := c.Client(console, "")
+	from, err := c.ClientOf(console, c.Prefix)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *Find) list(ctx context.Context, console *cli.Console, from *client.Clie
 		if !c.matches(&e.Blob, now) || !names.Includes(strings.TrimPrefix(e.Name, parent)) {
 			continue
 		}
-		if err := c.print(console.Out, of.Account, e); err != nil {
+		if err := c.print(console.Out, of, e); err != nil {
 			return err
 		}
 	}
@@ -130,11 +130,11 @@ func (c *Find) matches(b *client.Blob, now time.Time) bool {
 	return true
 }
 
-func (c *Find) print(out io.Writer, account string, e client.Entry) error {
-	name := operand.Remote{Account: account, Name: e.Name}
+func (c *Find) print(out io.Writer, below operand.Remote, e client.Entry) error {
+	name := operand.Remote{Context: below.Context, Account: below.Account, Name: e.Name}
 	switch {
 	case c.JSON:
-		return terminal.WriteJSON(out, printedEntry(account, e))
+		return terminal.WriteJSON(out, printedEntry(below.Account, e))
 	case c.Print0:
 		_, err := io.WriteString(out, name.String()+"\x00")
 		return err

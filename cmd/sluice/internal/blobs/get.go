@@ -41,6 +41,9 @@ func (c *Get) Run(ctx context.Context, console *cli.Console) error {
 	var blobs []operand.Remote
 	for _, source := range c.Sources.All {
 		blobs = append(blobs, source.Remote)
+		if source.Context != blobs[0].Context {
+			return otherServer(operand.Operand{Remote: &blobs[0]}, operand.Operand{Remote: &source.Remote})
+		}
 	}
 	t := transfer{console: console, server: &c.ServerFlags, output: c.OutputFlags, reads: &c.ReadFlags, flags: &c.transferFlags, folders: c.Recursive}
 	b, err := t.batch(ctx, folder.Options{DryRun: c.DryRun}, operand.Operand{Remote: &blobs[0]}, operand.Operand{})

@@ -10,7 +10,7 @@ var Help = map[string]string{
 		"With -r, files that are there already are not read again, and names that cannot be files of the folder are listed and skipped.\n\n" +
 		cli.Examples("sluice get team/photos/photo.jpg", "sluice get team/a team/b ./folder/", "sluice get -r team/photos/ ./photos", "sluice get team/backup.tar - | tar x"),
 	"cp": "Copies of blobs keep their properties, except those that flags set. A server copies its own blobs by itself, if the key may read without payment.\n\n" +
-		cli.Examples("sluice cp photo.jpg :team/photos/", "sluice cp *.jpg prod:team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp :team/a.txt :team/b.txt", "sluice cp -r prod:team/photos/ test:team/photos/"),
+		cli.Examples("sluice cp photo.jpg team/photos/", "sluice cp *.jpg prod:team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp team/a.txt team/b.txt", "sluice cp -r prod:team/photos/ test:team/photos/"),
 	"stat":         cli.Examples("sluice stat team/photos/photo.jpg", "sluice stat --json team/a team/b"),
 	"upload ls":    cli.Examples("sluice upload ls team"),
 	"upload abort": cli.Examples("sluice upload abort ID"),
@@ -26,7 +26,7 @@ var Help = map[string]string{
 		cli.Examples("sluice put photo.jpg team/photos/", "sluice put *.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "tar c . | sluice put - team/backup.tar"),
 	"ls": cli.Examples("sluice ls", "sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team"),
 	"sync": "Files and blobs are the same if their sizes and ETags are. Without --delete nothing is removed. With --track-renames a renamed file is not sent again: with --delete the server moves the blob, otherwise it copies it.\n\n" +
-		cli.Examples("sluice sync ./site :team/site/", "sluice sync --delete --track-renames ./photos :team/photos/", "sluice sync --delete --dry-run ./site prod:team/site/", "sluice sync prod:team/ test:team/"),
+		cli.Examples("sluice sync ./site team/site/", "sluice sync --delete --track-renames ./photos team/photos/", "sluice sync --delete --dry-run ./site prod:team/site/", "sluice sync prod:team/ test:team/"),
 	"rm": cli.Examples("sluice rm team/photos/photo.jpg", "sluice rm -r team/photos/", "sluice rm -r --yes team/tmp/"),
 	"du": cli.Examples("sluice du", "sluice du team", "sluice du team/photos/ team/logs/"),
 	"cat": "A blob is written while it is read: its checksum is verified at the end, and if it differs, the exit code is 1. After any other error it is 5 if something was written.\n\n" +

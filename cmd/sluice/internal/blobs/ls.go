@@ -32,7 +32,7 @@ type printedPrefix struct {
 
 // Run prints the names below the prefix, or the accounts.
 func (c *Ls) Run(ctx context.Context, console *cli.Console) error {
-	from, err := c.Client(console, "")
+	from, err := c.ClientOf(console, c.Prefix)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (c *Mv) Run(ctx context.Context, console *cli.Console) error {
 	if from.Folder() && !c.Recursive {
 		return cli.Usagef("%s is not a blob: use -r to move all blobs below it", terminal.Name(from.String()))
 	}
-	on, err := c.Client(console, "")
+	on, err := c.ClientOf(console, c.Source, c.Target)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"sluice/client"
 	"sluice/client/folder"
@@ -176,13 +177,21 @@ func statSource(source string, to operand.Remote, recursive bool) (fs.FileInfo, 
 	info, err := os.Stat(source)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no file %s", terminal.Name(source)))
+		return nil, cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no file %s%s", terminal.Name(source), ifRemote(source)))
 	case err != nil:
 		return nil, err
 	case info.IsDir() && !recursive:
 		return nil, cli.Usagef("%s is a folder: use -r to store the files in it", terminal.Name(source))
 	}
 	return info, nil
+}
+
+// ifRemote returns advice, or "", for a local path that may have been meant to be remote.
+func ifRemote(path string) string {
+	if _, ok := cli.MayBeRemote(path); ok && strings.Contains(path, "/") {
+		return "; cp and sync take :" + terminal.Name(path) + " for the server's"
+	}
+	return ""
 }
 
 func noName(to operand.Remote) error {

@@ -33,7 +33,7 @@ func (c *Rm) Run(ctx context.Context, console *cli.Console) error {
 			return cli.Usagef("%s is not a blob: use -r to delete all blobs below it", terminal.Name(of.String()))
 		}
 	}
-	on, err := c.Client(console, "")
+	on, err := c.ClientOf(console, c.Blobs...)
 	if err != nil {
 		return err
 	}

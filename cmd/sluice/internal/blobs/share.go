@@ -52,7 +52,7 @@ func (c *Share) Run(ctx context.Context, console *cli.Console) error {
 	case c.For < time.Second || c.For > client.MaxShare:
 		return cli.Usagef("--for: a link is valid for 1s to 7d")
 	}
-	with, err := c.ClientWith(console, "", client.Options{MaxAttempts: 1})
+	with, err := c.ClientWith(console, of.Context, client.Options{MaxAttempts: 1})
 	if err != nil {
 		return err
 	}

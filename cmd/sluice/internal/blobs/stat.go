@@ -26,7 +26,7 @@ type Stat struct {
 
 // Run prints the properties.
 func (c *Stat) Run(ctx context.Context, console *cli.Console) error {
-	from, err := c.Client(console, "")
+	from, err := c.ClientOf(console, c.Blobs...)
 	if err != nil {
 		return err
 	}

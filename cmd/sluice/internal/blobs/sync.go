@@ -3,6 +3,7 @@ package blobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 
@@ -11,11 +12,12 @@ import (
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/operand"
 	"sluice/cmd/sluice/internal/payments"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // Sync makes a folder or a prefix like another.
 type Sync struct {
-	Source cli.LocalOrRemote `arg:"" name:"source" help:"Folder, or CONTEXT:ACCOUNT/PREFIX/; :ACCOUNT/PREFIX/ on the current server."`
+	Source cli.LocalOrRemote `arg:"" name:"source" help:"Folder, ACCOUNT/PREFIX/ or CONTEXT:ACCOUNT/PREFIX/."`
 	Target cli.LocalOrRemote `arg:"" name:"target" help:"The same."`
 
 	Delete bool `env:"-" help:"Delete from the target each name that the source does not have."`
@@ -31,6 +33,12 @@ type Sync struct {
 	transferFlags
 }
 
+// AfterApply decides which operands are remote.
+func (c *Sync) AfterApply() error {
+	cli.Resolve(&c.Source, &c.Target)
+	return nil
+}
+
 // Run copies the blobs and files that differ, and then deletes.
 func (c *Sync) Run(ctx context.Context, console *cli.Console) error {
 	source, target := c.Source.Operand, c.Target.Operand
@@ -38,13 +46,14 @@ func (c *Sync) Run(ctx context.Context, console *cli.Console) error {
 	case source.Remote == nil && target.Remote == nil:
 		return bothLocal(source, target)
 	case source.IsStdio() || target.IsStdio():
-		return cli.Usagef("sync has no - as operand: want a folder and CONTEXT:ACCOUNT/PREFIX/")
+		return cli.Usagef("sync has no - as operand: want a folder and ACCOUNT/PREFIX/")
 	}
 	t := transfer{console: console, server: &c.ServerFlags, output: c.OutputFlags, writes: &c.writeFlags, reads: &c.ReadFlags, flags: &c.transferFlags, folders: true}
 	b, err := t.batch(ctx, folder.Options{DryRun: c.DryRun, TrackRenames: c.TrackRenames}, source, target)
 	if err != nil {
 		return err
 	}
+	b.remarkAssumed(c.Source, c.Target)
 	return b.end(ctx, c.run(ctx, b))
 }
 
@@ -85,7 +94,7 @@ func (c *Sync) end(b *batch, on *client.Client, of operand.Operand, written bool
 		return folder.Dir(of.Path), nil
 	}
 	if err != nil || !info.IsDir() {
-		return nil, noFolder(of.Path)
+		return nil, cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no folder %s%s", terminal.Name(of.Path), ifRemote(of.Path)))
 	}
 	return folder.Dir(of.Path), nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"sluice/blob"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
@@ -20,19 +19,10 @@ type Upload struct {
 }
 
 type uploadLs struct {
-	Account string `arg:"" help:"Account whose uploads to list."`
+	Account cli.RemoteOperand `arg:"" help:"Account whose uploads to list."`
 
 	cli.ServerFlags
 	cli.OutputFlags
-}
-
-// Validate returns an error for an account that no server accepts.
-func (c *uploadLs) Validate() error {
-	if c.Account == "" { // the parser reports that it is missing
-		return nil
-	}
-	_, err := blob.ParseAccount(c.Account)
-	return err
 }
 
 // printedUpload is an open upload in JSON.
@@ -48,14 +38,18 @@ type printedUpload struct {
 
 // Run prints the uploads, the oldest first.
 func (c *uploadLs) Run(ctx context.Context, console *cli.Console) error {
-	from, err := c.Client(console, "")
+	of := c.Account.Remote
+	if of.Name != "" {
+		return cli.Usagef("%s is not an account: want ACCOUNT, such as team", terminal.Name(of.String()))
+	}
+	from, err := c.ClientOf(console, c.Account)
 	if err != nil {
 		return err
 	}
 	table := c.Table(console, "")
-	for u, err := range from.Uploads(ctx, c.Account) {
+	for u, err := range from.Uploads(ctx, of.Account) {
 		if err != nil {
-			return errors.Join(table.Flush(), cli.About(terminal.Name(c.Account), err))
+			return errors.Join(table.Flush(), cli.About(terminal.Name(of.Account), err))
 		}
 		if err := table.Row(printedUpload{u.ID, u.Account, u.Name, u.Bytes, u.PartSize, u.Created, u.Expires},
 			u.ID, formatTime(u.Created), units.Bytes(u.Bytes), terminal.Name(u.Account+"/"+u.Name)); err != nil {

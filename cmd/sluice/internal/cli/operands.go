@@ -2,7 +2,10 @@ package cli
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
 	"strings"
 
@@ -13,7 +16,8 @@ import (
 	"sluice/cmd/sluice/internal/terminal"
 )
 
-// RemoteOperand is an operand on a server: ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT.
+// RemoteOperand is an operand on a server: ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT, which may have
+// a context and a colon before it.
 type RemoteOperand struct{ operand.Remote }
 
 // UnmarshalText parses the operand.
@@ -40,7 +44,10 @@ func checkRemote(r operand.Remote) error {
 func (r *RemoteOperand) Decode(ctx *kong.DecodeContext) error { return decodeText(ctx, r) }
 
 // LocalOrRemote is an operand for a command that copies.
-type LocalOrRemote struct{ operand.Operand }
+type LocalOrRemote struct {
+	operand.Operand
+	Assumed bool // set by Resolve if it made the operand remote
+}
 
 // UnmarshalText parses the operand.
 func (o *LocalOrRemote) UnmarshalText(text []byte) (err error) {
@@ -52,6 +59,32 @@ func (o *LocalOrRemote) UnmarshalText(text []byte) (err error) {
 
 // Decode implements kong.MapperValue.
 func (o *LocalOrRemote) Decode(ctx *kong.DecodeContext) error { return decodeText(ctx, o) }
+
+// MayBeRemote returns the blob or prefix for which a path could also be meant, if there is one.
+func MayBeRemote(path string) (r operand.Remote, ok bool) {
+	r, err := operand.ParseRemote(path)
+	return r, err == nil && checkRemote(r) == nil
+}
+
+// Resolve decides which operands of a copy without a colon are remote. If another operand has a
+// colon, none is: the copy has its remote side. Otherwise ACCOUNT/NAME is, unless something in the
+// current folder has the account's name.
+func Resolve(all ...*LocalOrRemote) {
+	for _, o := range all {
+		if o.Remote != nil {
+			return
+		}
+	}
+	for _, o := range all {
+		remote, ok := MayBeRemote(o.Path)
+		if !ok || !strings.Contains(o.Path, "/") {
+			continue
+		}
+		if _, err := os.Lstat(remote.Account); errors.Is(err, fs.ErrNotExist) {
+			o.Operand, o.Assumed = operand.Operand{Remote: &remote}, true
+		}
+	}
+}
 
 // Below returns the blob or prefix with a name relative to a folder.
 func Below(to operand.Remote, name string) operand.Remote {

@@ -7,6 +7,7 @@ import (
 
 	"sluice/client"
 	"sluice/cmd/sluice/internal/contexts"
+	"sluice/cmd/sluice/internal/terminal"
 )
 
 // ServerFlags name a command's server and its API key. Commands that use a server embed them.
@@ -52,6 +53,17 @@ func (f *ServerFlags) Server(context string) (s contexts.Server, err error) {
 // name.
 func (f *ServerFlags) Client(console *Console, context string) (*client.Client, error) {
 	return f.ClientWith(console, context, client.Options{})
+}
+
+// ClientOf returns a client for the server of a command's operands, which must be the same.
+func (f *ServerFlags) ClientOf(console *Console, of ...RemoteOperand) (*client.Client, error) {
+	context := ""
+	for i, o := range of {
+		if context = of[0].Context; o.Context != context {
+			return nil, Usagef("%s and %s are not on one server: name one after another", terminal.Name(of[0].String()), terminal.Name(of[i].String()))
+		}
+	}
+	return f.Client(console, context)
 }
 
 // ClientWith is client with options that no flag sets.

@@ -21,8 +21,7 @@ type Remote struct {
 // "/". A blob cannot have such a name.
 func (r Remote) Folder() bool { return r.Name == "" || strings.HasSuffix(r.Name, "/") }
 
-// String returns the operand as ParseRemote parses it if Context is empty, and as Parse parses it
-// otherwise.
+// String returns the operand as ParseRemote parses it.
 func (r Remote) String() string {
 	text := r.Account + "/" + r.Name
 	if r.Context != "" {
@@ -31,19 +30,27 @@ func (r Remote) String() string {
 	return text
 }
 
-// ParseRemote parses ACCOUNT/NAME, ACCOUNT/PREFIX/ or ACCOUNT, which commands take that have remote
-// operands only.
+// ParseRemote parses an operand where no local path can be meant: ACCOUNT/NAME, ACCOUNT/PREFIX/ or
+// ACCOUNT on the current server, with or without a colon before it, or with CONTEXT: before it.
 func ParseRemote(text string) (Remote, error) {
 	account, name, _ := strings.Cut(text, "/")
+	context, behind, colon := strings.Cut(account, ":")
+	if colon {
+		account = behind
+	}
 	switch {
 	case text == "":
 		return Remote{}, errors.New("the operand is empty: want ACCOUNT/NAME, such as team/photo.jpg")
+	case colon && account == "" && strings.HasPrefix(name, "/"):
+		return Remote{}, fmt.Errorf("%q is a URL: name the server by a context (sluice context add NAME URL), and write NAME:ACCOUNT/NAME", text)
 	case account == "":
 		return Remote{}, fmt.Errorf("%q has no account: want ACCOUNT/NAME, such as team/photo.jpg", text)
-	case strings.Contains(account, ":"):
-		return Remote{}, fmt.Errorf("%q: an account has no colon: want ACCOUNT/NAME, and name the server with --context or --url", text)
+	case !colon:
+		return Remote{Account: account, Name: name}, nil
+	case context != "" && !IsContext(context) || strings.Contains(account, ":"):
+		return Remote{}, fmt.Errorf("%q: want ACCOUNT/NAME, or CONTEXT:ACCOUNT/NAME with the name of a context", text)
 	}
-	return Remote{Account: account, Name: name}, nil
+	return Remote{Context: context, Account: account, Name: name}, nil
 }
 
 // Operand is a copy's source or target: remote or local.
@@ -67,25 +74,25 @@ func (o Operand) String() string {
 	}
 }
 
-// Parse parses an Operand. CONTEXT:ACCOUNT/NAME is remote, and
-// :ACCOUNT/NAME is on the current server; everything else is local. A context has at least two
-// characters, so C:\file is local; so is ./team:file.
+// Parse parses an Operand where a local path can be meant. CONTEXT:ACCOUNT/NAME is remote, and
+// :ACCOUNT/NAME is on the current server; everything else is local, until
+// it is known to be remote. A context has at least two characters, so C:\file is local; so is
+// ./team:file.
 func Parse(text string) (Operand, error) {
 	if text == "" {
-		return Operand{}, errors.New("the operand is empty: want a file, a folder, -, or CONTEXT:ACCOUNT/NAME")
+		return Operand{}, errors.New("the operand is empty: want a file, a folder, -, ACCOUNT/NAME or CONTEXT:ACCOUNT/NAME")
 	}
 	context, rest, found := strings.Cut(text, ":")
 	if !found || context != "" && !IsContext(context) {
 		return Operand{Path: text}, nil
 	}
-	if strings.HasPrefix(rest, "//") {
-		return Operand{}, fmt.Errorf("%q is a URL: name the server by a context (sluice context add NAME URL), and write NAME:ACCOUNT/NAME", text)
+	remote, err := ParseRemote(text)
+	if err != nil && !strings.HasPrefix(rest, "//") {
+		err = fmt.Errorf("%w; a local file of that name is ./%s", err, text)
 	}
-	remote, err := ParseRemote(rest)
 	if err != nil {
-		return Operand{}, fmt.Errorf("%q: want CONTEXT:ACCOUNT/NAME, such as %s:team/photo.jpg; a local file of that name is ./%s", text, context, text)
+		return Operand{}, err
 	}
-	remote.Context = context
 	return Operand{Remote: &remote}, nil
 }
 

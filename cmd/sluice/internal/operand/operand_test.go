@@ -15,6 +15,8 @@ func TestParseRemote(t *testing.T) {
 		"team//a":         {Account: "team", Name: "/a"},
 		"team/a/../b":     {Account: "team", Name: "a/../b"},
 		"team/dir/":       {Account: "team", Name: "dir/"},
+		":team/a":         {Account: "team", Name: "a"},
+		"prod:team":       {Context: "prod", Account: "team"},
 		"0x1/a:b":         {Account: "0x1", Name: "a:b"},
 		"team/\x1b[31m\n": {Account: "team", Name: "\x1b[31m\n"},
 	} {
@@ -24,10 +26,13 @@ func TestParseRemote(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":          "the operand is empty: want ACCOUNT/NAME, such as team/photo.jpg",
-		"/a":        `"/a" has no account: want ACCOUNT/NAME, such as team/photo.jpg`,
-		"/":         `"/" has no account: want ACCOUNT/NAME, such as team/photo.jpg`,
-		"prod:team": `"prod:team": an account has no colon: want ACCOUNT/NAME, and name the server with --context or --url`,
+		"":         "the operand is empty: want ACCOUNT/NAME, such as team/photo.jpg",
+		"/a":       `"/a" has no account: want ACCOUNT/NAME, such as team/photo.jpg`,
+		"/":        `"/" has no account: want ACCOUNT/NAME, such as team/photo.jpg`,
+		"p:team":   `"p:team": want ACCOUNT/NAME, or CONTEXT:ACCOUNT/NAME with the name of a context`,
+		"prod:a:b": `"prod:a:b": want ACCOUNT/NAME, or CONTEXT:ACCOUNT/NAME with the name of a context`,
+		"prod:":    `"prod:" has no account: want ACCOUNT/NAME, such as team/photo.jpg`,
+		"http://h": `"http://h" is a URL: name the server by a context (sluice context add NAME URL), and write NAME:ACCOUNT/NAME`,
 	} {
 		if got, err := operand.ParseRemote(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %+v, %v, want %s", text, got, err, want)
@@ -55,10 +60,10 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":               "the operand is empty: want a file, a folder, -, or CONTEXT:ACCOUNT/NAME",
-		":":              `":": want CONTEXT:ACCOUNT/NAME, such as :team/photo.jpg; a local file of that name is ./:`,
-		"prod:":          `"prod:": want CONTEXT:ACCOUNT/NAME, such as prod:team/photo.jpg; a local file of that name is ./prod:`,
-		"prod:/a":        `"prod:/a": want CONTEXT:ACCOUNT/NAME, such as prod:team/photo.jpg; a local file of that name is ./prod:/a`,
+		"":               "the operand is empty: want a file, a folder, -, ACCOUNT/NAME or CONTEXT:ACCOUNT/NAME",
+		":":              `":" has no account: want ACCOUNT/NAME, such as team/photo.jpg; a local file of that name is ./:`,
+		"prod:":          `"prod:" has no account: want ACCOUNT/NAME, such as team/photo.jpg; a local file of that name is ./prod:`,
+		"prod:/a":        `"prod:/a" has no account: want ACCOUNT/NAME, such as team/photo.jpg; a local file of that name is ./prod:/a`,
 		"http://host/v1": `"http://host/v1" is a URL: name the server by a context (sluice context add NAME URL), and write NAME:ACCOUNT/NAME`,
 	} {
 		if got, err := operand.Parse(text); err == nil || err.Error() != want {

@@ -87,7 +87,7 @@ func (c *Bench) Validate() error {
 
 // Run measures the server and prints the result.
 func (c *Bench) Run(ctx context.Context, console *cli.Console) error {
-	server, err := c.Server("")
+	server, err := c.Server(c.Target.Context)
 	if err != nil {
 		return err
 	}
