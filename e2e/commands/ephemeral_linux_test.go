@@ -121,7 +121,7 @@ func TestEphemeralInstances(t *testing.T) {
 func TestSeededInstance(t *testing.T) {
 	t.Parallel()
 	dir := e2e.MakeTree(t, map[string]string{"0x1/docs/a b.json": `{"a": 1}`, "team/page": "<html>", "Bad Name/x": "x", "top": "x"})
-	s := startEphemeral(t, t.TempDir(), "--seed", dir)
+	s := startEphemeral(t, t.TempDir(), "--seed", dir, "--log-level", "debug")
 	for target, want := range map[string][2]string{
 		"/v1/blobs/0x1/docs/a%20b.json": {`{"a": 1}`, "application/json"},
 		"/v1/blobs/team/page":           {"<html>", "text/html; charset=utf-8"},
@@ -131,7 +131,7 @@ func TestSeededInstance(t *testing.T) {
 			t.Errorf("%s is %q of type %q, want %q", target, r.Body, r.Header.Get("Content-Type"), want)
 		}
 	}
-	s.Logged("msg=seeded blobs=2 bytes=14 accounts=2 kept=0 skipped=2", `file="Bad Name/x" reason="the account`, "file=top reason=", " settings.data="+s.Data+" ")
+	s.Logged("msg=seeded blobs=2 bytes=14 accounts=2 kept=0 skipped=2", `file="Bad Name/x" reason="the account`, "file=top reason=", "msg=settings profile=local ", " data="+s.Data+" ")
 	for _, wrong := range []string{filepath.Join(dir, "none"), filepath.Join(dir, "top")} {
 		if r := e2e.SluiceRuns(t, "serve", "--ephemeral", "--addr", "127.0.0.1:0", "--seed", wrong); r.Code != 1 || !strings.Contains(r.Stderr, "--seed "+wrong) {
 			t.Errorf("--seed %s: %+v", wrong, r)
@@ -157,7 +157,7 @@ func TestFirstScreen(t *testing.T) {
 	root := testenv.Must(testenv.Root())(t)
 	quickstart := string(testenv.Must(os.ReadFile(filepath.Join(root, "docs", "quickstart.md")))(t))
 	port := regexp.MustCompile(`(?m)^  S3 +http://localhost:(\d+)`).FindStringSubmatch(shown)
-	for _, line := range regexp.MustCompile(`(?m)^  ((?:export|aws).*)$`).FindAllStringSubmatch(strings.ReplaceAll(shown, "\r", ""), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^  ((?:export|aws|s3cmd).*)$`).FindAllStringSubmatch(strings.ReplaceAll(shown, "\r", ""), -1) {
 		if !strings.Contains(quickstart, strings.ReplaceAll(line[1], "localhost:"+port[1], "localhost:9000")+"\n") {
 			t.Errorf("the quickstart lacks the line %q", line[1])
 		}

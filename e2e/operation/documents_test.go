@@ -158,7 +158,7 @@ func (r *reader) follow(b block) {
 	}
 	if r.server != nil && b.kind != "sh server" {
 		text = strings.ReplaceAll(text, "localhost:9090", r.server.Host)
-		text = strings.ReplaceAll(text, "http://localhost:9000", r.server.S3)
+		text = strings.ReplaceAll(text, "localhost:9000", strings.TrimPrefix(r.server.S3, "http://"))
 	}
 	switch b.kind {
 	case "sh setup":

@@ -45,7 +45,8 @@ func (s firstScreen) print(out io.Writer) error {
 	}
 	if s.s3 != "" {
 		line("")
-		line("aws and rclone work after these lines; an account is a bucket:")
+		line("Clients of S3 work after these lines, and SDKs with path style. An account")
+		line("is a bucket, and any keys and any region will do:")
 		line("")
 		for _, command := range s.s3Lines() {
 			line("  %s", command)
@@ -75,13 +76,16 @@ func (s firstScreen) seedResult() string {
 	return text
 }
 
-// s3Lines returns three lines after which aws and rclone use this instance. Any credentials are
-// accepted, but most tools want some.
+// s3Lines returns lines after which aws, rclone and SDKs use this instance, and one for s3cmd,
+// which reads no address from the environment. Any credentials are accepted, but most tools want
+// some. The function is for versions of aws before 2.13, which ignore AWS_ENDPOINT_URL_S3.
 func (s firstScreen) s3Lines() []string {
 	return []string{
-		"export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any",
+		"export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_REGION=us-east-1",
+		"export AWS_ENDPOINT_URL_S3=" + s.s3,
 		"aws() { command aws --endpoint-url " + s.s3 + ` "$@"; }`,
 		"export RCLONE_S3_PROVIDER=Other RCLONE_S3_ENDPOINT=" + s.s3,
+		"s3cmd --no-ssl --host=" + strings.TrimPrefix(s.s3, "http://") + " --host-bucket=localhost ls",
 	}
 }
 

@@ -87,7 +87,8 @@ func (c *Serve) Run(console *cli.Console, parsed *kong.Context, read *settings.F
 		seeded := n.Seeded()
 		log.Log(context.Background(), level, "seeded", "blobs", seeded.Blobs, "bytes", seeded.Bytes, "accounts", seeded.Accounts, "kept", seeded.Kept, "skipped", len(seeded.Skipped))
 	}
-	log.Log(context.Background(), level, "serving", "version", cli.Version(), "go", runtime.Version(), "url", n.URL(), "s3_url", n.S3URL(), slog.Group("settings", settings.Attrs(c.Effective(parsed, read))...))
+	log.Log(context.Background(), level, "serving", "version", cli.Version(), "go", runtime.Version(), "url", n.URL(), "s3_url", n.S3URL())
+	log.Debug("settings", settings.Attrs(c.Effective(parsed, read))...)
 	if err := c.printStart(console, n, config); err != nil {
 		log.Warn("cannot print the address of the service", "error", err)
 	}
