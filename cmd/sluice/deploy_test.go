@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"go.yaml.in/yaml/v4"
-
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/test/testenv"
 )
@@ -24,8 +22,11 @@ func TestDeployNamesWhatExists(t *testing.T) {
 			variables = append(variables, flag.Envs...)
 		}
 	}
-	files := append(testenv.Must(filepath.Glob("../../deploy/*.*"))(t), testenv.Must(filepath.Glob("../../deploy/*/*.*"))(t)...)
-	if len(files) < 10 {
+	var files []string
+	for _, depth := range []string{"*.*", "*/*.*", "*/*/*.*"} {
+		files = append(files, testenv.Must(filepath.Glob("../../deploy/"+depth))(t)...)
+	}
+	if len(files) < 20 {
 		t.Fatal(files)
 	}
 	variable := regexp.MustCompile(`\bSLUICE_[A-Z0-9_]+`)
@@ -46,64 +47,4 @@ func TestDeployNamesWhatExists(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestComposeStarts checks that the nodes' configuration in compose.yaml is
-// accepted.
-func TestComposeStarts(t *testing.T) {
-	text := testenv.Must(os.ReadFile("../../deploy/compose.yaml"))(t)
-	var file struct {
-		Services map[string]struct {
-			Environment map[string]string
-			Command     []string
-			Ports       []string
-		}
-	}
-	testenv.OK(t, yaml.Unmarshal(text, &file))
-	expand := func(name string) string {
-		// ${NAME:?text} and ${NAME:-default}, as in compose files.
-		if m := regexp.MustCompile(`^\w+:-(.*)$`).FindStringSubmatch(name); m != nil {
-			return m[1]
-		}
-		return "secret"
-	}
-	for _, node := range []string{"node1", "node2"} {
-		t.Run(node, func(t *testing.T) {
-			for name, value := range imageEnvironment(t) {
-				t.Setenv(name, value)
-			}
-			for name, value := range file.Services[node].Environment {
-				t.Setenv(name, os.Expand(value, expand))
-			}
-			if command := file.Services[node].Command; !slices.Equal(command, []string{"serve"}) {
-				t.Errorf("the command is %q, want serve without the flags of a local instance", command)
-			}
-			c, err := parse(t)
-			if err == nil && c.Addr != "0.0.0.0:9090" {
-				t.Errorf("a node listens on %s, which is not the published port", c.Addr)
-			}
-			if err != nil || c.Profile != "hosted" || !c.Location.Shared() || !c.Location.Remote() {
-				t.Errorf("%+v, %v", c, err)
-			}
-			for _, port := range file.Services[node].Ports {
-				if !regexp.MustCompile(`^127\.0\.0\.1:`).MatchString(port) {
-					t.Errorf("port %s is open to the network", port)
-				}
-			}
-		})
-	}
-}
-
-// imageEnvironment returns the variables that the container image sets.
-func imageEnvironment(t *testing.T) map[string]string {
-	t.Helper()
-	text := testenv.Must(os.ReadFile("../../deploy/dist/image.go"))(t)
-	variables := map[string]string{}
-	for _, pair := range regexp.MustCompile(`"(SLUICE_\w+)=([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
-		variables[pair[1]] = pair[2]
-	}
-	if len(variables) != 4 {
-		t.Fatalf("the image sets the variables %v", variables)
-	}
-	return variables
 }
