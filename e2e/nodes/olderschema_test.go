@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,28 +67,40 @@ func commandsOnMetadata(location ...string) [][]string {
 // that opens it.
 func refusesOlder(t *testing.T, command []string) {
 	t.Helper()
+	refuses(t, command, "database is older than this program", "897e77e3")
+}
+
+// refuses checks that a command fails with an error that has these texts.
+func refuses(t *testing.T, command []string, texts ...string) {
+	t.Helper()
 	r := e2e.SluiceRuns(t, command...)
-	if r.Code != 1 || !strings.Contains(r.Stderr, "database is older than this program") || !strings.Contains(r.Stderr, "897e77e3") {
+	if r.Code != 1 || slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(r.Stderr, text) }) {
 		t.Errorf("sluice %s: exit code %d, %s%s", strings.Join(command, " "), r.Code, r.Stdout, r.Stderr)
 	}
 }
 
 // TestCommandsLeaveOlderFolders runs the server and every command that opens metadata on a stopped
-// folder from an older version: each refuses it and changes no byte in it.
+// folder from an older version, and from a newer one: each refuses it and changes no byte in it.
 // Invariant 109.
 func TestCommandsLeaveOlderFolders(t *testing.T) {
 	t.Parallel()
 	data := olderFolder(t)
-	before := filesOf(t, data)
-	for _, command := range append(commandsOnMetadata("--data", data),
+	commands := append(commandsOnMetadata("--data", data),
 		[]string{"backup", filepath.Join(t.TempDir(), "place"), "--data", data},
 		[]string{"serve", "--addr", "127.0.0.1:0", "--data", data},
-	) {
-		refusesOlder(t, command)
-		if after := filesOf(t, data); after != before {
-			t.Fatalf("sluice %s has changed the folder:\n%s\n%s", strings.Join(command, " "), before, after)
+	)
+	leaves := func(texts ...string) {
+		before := filesOf(t, data)
+		for _, command := range commands {
+			refuses(t, command, texts...)
+			if after := filesOf(t, data); after != before {
+				t.Fatalf("sluice %s has changed the folder:\n%s\n%s", strings.Join(command, " "), before, after)
+			}
 		}
 	}
+	leaves("database is older than this program", "897e77e3")
+	e2e.Execute(t, data, `UPDATE schema_version SET version = 1000`)
+	leaves("database is newer than this program")
 }
 
 // TestRestoreLeavesAnOlderTarget checks that restore refuses a target with an older version's

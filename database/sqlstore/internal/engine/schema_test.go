@@ -31,25 +31,7 @@ func TestEnginesHaveTheSameSchema(t *testing.T) {
 	list := listMigrations(t, sqliteMigrations)
 	testenv.Equal(t, len(listMigrations(t, postgresMigrations)), len(list), "migrations of PostgreSQL")
 	testenv.OK(t, errors.Join(migrate(lite, list), migrate(post, listMigrations(t, postgresMigrations))))
-	sqlite := describe(t, lite, `
-		SELECT CAST(m.name || '.' || c.cid || ' ' || c.name || ' ' || replace(c.type, 'BLOB', 'BYTEA')
-				|| CASE WHEN c."notnull" THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || c.dflt_value, '') AS BLOB)
-			FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`, `
-		SELECT CAST(m.name || ' key ' || (SELECT group_concat(c.name, ', ') FROM
-				(SELECT name FROM pragma_table_info(m.name) WHERE pk > 0 ORDER BY pk) c) AS BLOB)
-			FROM sqlite_master m WHERE m.type = 'table'`, `
-		SELECT CAST(m.name || ' index ' || i.name || CASE WHEN i."unique" THEN ' UNIQUE' ELSE '' END || CASE WHEN i.partial THEN ' partial ' ELSE ' ' END
-				|| (SELECT group_concat(COALESCE(c.name, 'expression'), ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) c) AS BLOB)
-			FROM sqlite_master m JOIN pragma_index_list(m.name) i WHERE m.type = 'table' AND i.origin = 'c'`)
-	postgres := describe(t, post, `
-		SELECT convert_to(table_name || '.' || (rank() OVER (PARTITION BY table_name ORDER BY ordinal_position) - 1) || ' ' || column_name || ' '
-				|| upper(data_type) || CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || column_default, ''), 'UTF8')
-			FROM information_schema.columns WHERE table_schema = current_schema()`, `
-		SELECT convert_to(c.relname || CASE WHEN i.indisprimary THEN ' key ' ELSE ' index ' || x.relname || CASE WHEN i.indisunique THEN ' UNIQUE' ELSE '' END
-				|| CASE WHEN i.indpred IS NULL THEN ' ' ELSE ' partial ' END END
-				|| (SELECT string_agg(pg_get_indexdef(x.oid, n, true), ', ' ORDER BY n) FROM generate_series(1, i.indnkeyatts) n), 'UTF8')
-			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
-			JOIN pg_namespace s ON s.oid = c.relnamespace WHERE s.nspname = current_schema()`)
+	sqlite, postgres := sqliteSchema(t, lite), postgresSchema(t, post)
 	// Only PostgreSQL looks up a COMMIT's outcome, and limits an index entry's size.
 	postgres = slices.DeleteFunc(postgres, func(line string) bool { return strings.HasPrefix(line, "transactions") })
 	for i := range postgres {
@@ -76,6 +58,35 @@ func TestEnginesHaveTheSameSchema(t *testing.T) {
 			t.Errorf("only PostgreSQL has %s", line)
 		}
 	}
+}
+
+// sqliteSchema returns a line for each column, key and index of a database.
+func sqliteSchema(t *testing.T, c runner) []string {
+	t.Helper()
+	return describe(t, c, `
+		SELECT CAST(m.name || '.' || c.cid || ' ' || c.name || ' ' || replace(c.type, 'BLOB', 'BYTEA')
+				|| CASE WHEN c."notnull" THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || c.dflt_value, '') AS BLOB)
+			FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`, `
+		SELECT CAST(m.name || ' key ' || COALESCE((SELECT group_concat(c.name, ', ') FROM
+				(SELECT name FROM pragma_table_info(m.name) WHERE pk > 0 ORDER BY pk) c), '') AS BLOB)
+			FROM sqlite_master m WHERE m.type = 'table'`, `
+		SELECT CAST(m.name || ' index ' || i.name || CASE WHEN i."unique" THEN ' UNIQUE' ELSE '' END || CASE WHEN i.partial THEN ' partial ' ELSE ' ' END
+				|| (SELECT group_concat(COALESCE(c.name, 'expression'), ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) c) AS BLOB)
+			FROM sqlite_master m JOIN pragma_index_list(m.name) i WHERE m.type = 'table' AND i.origin = 'c'`)
+}
+
+// postgresSchema is sqliteSchema for a schema of PostgreSQL.
+func postgresSchema(t *testing.T, c runner) []string {
+	t.Helper()
+	return describe(t, c, `
+		SELECT convert_to(table_name || '.' || (rank() OVER (PARTITION BY table_name ORDER BY ordinal_position) - 1) || ' ' || column_name || ' '
+				|| upper(data_type) || CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || COALESCE(' DEFAULT ' || column_default, ''), 'UTF8')
+			FROM information_schema.columns WHERE table_schema = current_schema()`, `
+		SELECT convert_to(c.relname || CASE WHEN i.indisprimary THEN ' key ' ELSE ' index ' || x.relname || CASE WHEN i.indisunique THEN ' UNIQUE' ELSE '' END
+				|| CASE WHEN i.indpred IS NULL THEN ' ' ELSE ' partial ' END END
+				|| (SELECT string_agg(pg_get_indexdef(x.oid, n, true), ', ' ORDER BY n) FROM generate_series(1, i.indnkeyatts) n), 'UTF8')
+			FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid
+			JOIN pg_namespace s ON s.oid = c.relnamespace WHERE s.nspname = current_schema()`)
 }
 
 // describe returns the rows of queries.
