@@ -128,7 +128,7 @@ var (
 	// generators send requests; the service does not import them.
 	generators = []string{"load"}
 	// testOnly are tests, benchmarks and tools. They may be imported by tests only.
-	testOnly = append([]string{"deploy/dist", "s3api/internal/model/gen", "test/testenv", "test/testclock", "test/fault", "test/vfstest", "test/fullnode", "test/arch", "test/mutants", "test/peers", "e2e",
+	testOnly = append([]string{"deploy/dist", "examples", "s3api/internal/model/gen", "test/testenv", "test/testclock", "test/fault", "test/vfstest", "test/fullnode", "test/arch", "test/mutants", "test/peers", "e2e",
 		rooms + "/enginetest", rooms + "/pgproxy"}, suites...)
 )
 
@@ -160,7 +160,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return append([]string{"cmd/sluice/internal/cli", "client", "conformance", "internal", "load", "wire"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/keys"), within(dir, "cmd/sluice/internal/instances"):
 		return slices.Concat([]string{"cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "s3api", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
-	case within(dir, "deploy/dist"): // a module of its own
+	case within(dir, "deploy/dist"), within(dir, "examples"): // modules of their own
 		return nil, true
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"cmd/sluice/internal", "client", "collect", "conformance", "exchange", "httpapi", "s3api", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true

@@ -31,6 +31,7 @@ const (
 	S3FS              Thing = "s3fs"               // s3fs, and the right to mount by FUSE
 	OapiCodegen       Thing = "oapi-codegen"       // the generator of Go clients, and the modules that its output needs
 	Drivers           Thing = "drivers"            // the modules of e2e/s3/testdata/drivers
+	Testcontainers    Thing = "testcontainers"     // node, and what the modules below examples need
 	ReleaseTools      Thing = "release-tools"      // rpm, gpg, dpkg-deb and systemd-analyze
 	DebianTree        Thing = "debian-tree"        // a new Debian system in a .tar, and root
 	RootMount         Thing = "root-mount"         // the right to mount a tmpfs
@@ -47,11 +48,11 @@ var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, 
 func check(thing Thing) error {
 	switch thing {
 	case NPM:
-		return checkNPM()
+		return checkNPM("e2e/client")
 	case Strace:
 		return checkStrace()
 	case Chromium:
-		if err := checkNPM(); err != nil {
+		if err := checkNPM("e2e/client"); err != nil {
 			return err
 		}
 		_, err := ChromiumPath()
@@ -105,7 +106,9 @@ func check(thing Thing) error {
 		_, serr := os.Stat("/dev/fuse")
 		return errors.Join(err, serr)
 	case Drivers:
-		return checkDrivers()
+		return checkModules("e2e/s3/testdata/drivers", ".", "github.com/distribution/distribution/v3/registry/storage/driver/s3-aws")
+	case Testcontainers:
+		return errors.Join(checkModules("examples/testcontainers-go", "."), checkNPM("examples/testcontainers-node"))
 	default:
 		return fmt.Errorf("testenv: unknown dependency %q", thing)
 	}
@@ -127,15 +130,17 @@ func ClientDir() (string, error) {
 	return filepath.Join(root, "e2e", "client"), err
 }
 
-// checkNPM returns an error unless node is in PATH and the lock file's packages are installed.
-func checkNPM() error {
+// checkNPM returns an error unless node is in PATH and the packages of a folder's lock file are
+// installed.
+func checkNPM(dir string) error {
 	if _, err := exec.LookPath("node"); err != nil {
 		return err
 	}
-	dir, err := ClientDir()
+	root, err := Root()
 	if err != nil {
 		return err
 	}
+	dir = filepath.Join(root, dir)
 	want, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 	if err != nil {
 		return err
@@ -179,14 +184,15 @@ func checkS3Clients() error {
 	return nil
 }
 
-// checkDrivers returns an error unless the drivers' suites' modules were downloaded.
-func checkDrivers() error {
+// checkModules returns an error unless the modules were downloaded that packages and their tests
+// need, in a folder.
+func checkModules(dir string, packages ...string) error {
 	root, err := Root()
 	if err != nil {
 		return err
 	}
-	list := exec.Command("go", "list", "-deps", "-test", ".", "github.com/distribution/distribution/v3/registry/storage/driver/s3-aws")
-	list.Dir, list.Env = filepath.Join(root, "e2e/s3/testdata/drivers"), append(os.Environ(), "GOPROXY=off")
+	list := exec.Command("go", append([]string{"list", "-deps", "-test"}, packages...)...)
+	list.Dir, list.Env = filepath.Join(root, dir), append(os.Environ(), "GOPROXY=off")
 	if out, err := list.CombinedOutput(); err != nil {
 		return fmt.Errorf("modules are missing (run test/testenv/setup.sh): %w: %s", err, out)
 	}

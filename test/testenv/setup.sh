@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client,
+# Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client and examples,
 # strace, Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, ip, zsh, fish, mandoc, promtool,
 # awscli, rclone, s3cmd, s3fs, restic, boto3, runc, rpm, gpg, a new Debian system in a .tar, versitygw,
 # oapi-codegen and the modules of drivers of S3. It first prints what it will install, with the command
@@ -30,8 +30,11 @@ list_drivers() {
   (cd e2e/s3/testdata/drivers && timeout 600 go list -deps -test . github.com/distribution/distribution/v3/registry/storage/driver/s3-aws >/dev/null)
 }
 have_drivers() { GOPROXY=off list_drivers 2>/dev/null; }
+list_testcontainers() { (cd examples/testcontainers-go && timeout 600 go list -deps -test . >/dev/null); }
+have_testcontainers() { GOPROXY=off list_testcontainers 2>/dev/null; }
 # The copy of the lock file is made after a complete installation.
-have_npm_packages() { cmp -s e2e/client/package-lock.json e2e/client/node_modules/.installed-lock.json; }
+npm_folders=(e2e/client examples/testcontainers-node)
+have_npm_packages() { cmp -s "$1/package-lock.json" "$1/node_modules/.installed-lock.json"; }
 
 packages=() # Debian packages to install
 have strace || packages+=(strace)
@@ -70,7 +73,10 @@ have_versitygw || plan+=("go install github.com/versity/versitygw/cmd/versitygw@
 have_oapi_codegen || plan+=("go install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version (into $tools)")
 have_drivers || plan+=("go list -deps, in e2e/s3/testdata/drivers (modules into Go's cache)")
 have_debian_tree || plan+=("mmdebstrap bookworm (into $tools)")
-have_npm_packages || plan+=("npm ci (into e2e/client/node_modules)")
+have_testcontainers || plan+=("go list -deps, in examples/testcontainers-go (modules into Go's cache)")
+for folder in "${npm_folders[@]}"; do
+  have_npm_packages "$folder" || plan+=("npm ci (into $folder/node_modules)")
+done
 if [ ${#plan[@]} = 0 ]; then
   echo "The tests have what they need."
   exit 0
@@ -140,7 +146,7 @@ install_debian_tree() {
 }
 
 install_npm_packages() {
-  cd e2e/client &&
+  cd "$1" &&
     timeout 300 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error &&
     cp package-lock.json node_modules/.installed-lock.json
 }
@@ -157,7 +163,10 @@ have_versitygw || install_versitygw || missing+=("versitygw (go install failed)"
 have_oapi_codegen || install_oapi_codegen || missing+=("oapi-codegen (go install failed)")
 have_drivers || list_drivers || missing+=("the modules of e2e/s3/testdata/drivers (go list failed)")
 have_debian_tree || install_debian_tree || missing+=("debian-bookworm-apt.tar (mmdebstrap failed)")
-have_npm_packages || (install_npm_packages) || missing+=("the npm packages of e2e/client (npm ci failed)")
+have_testcontainers || list_testcontainers || missing+=("the modules of examples/testcontainers-go (go list failed)")
+for folder in "${npm_folders[@]}"; do
+  have_npm_packages "$folder" || (install_npm_packages "$folder") || missing+=("the npm packages of $folder (npm ci failed)")
+done
 
 if [ ${#missing[@]} -gt 0 ]; then
   printf '\n!!! NOT INSTALLED; tests that need it are skipped, or fail with SLUICE_TEST_REQUIRE:\n' >&2
