@@ -1,4 +1,4 @@
-// Uses a local instance by Amazon's SDK of today, which sends a checksum with every body: in the
+// Uses a local instance by Amazon's SDK of today, which reads its address from the environment, and sends a checksum with every body: in the
 // trailer of a body in chunks, unless the body is in memory.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import { CopyObjectCommand, DeleteObjectsCommand, GetObjectCommand, HeadObjectCommand, paginateListObjectsV2, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
 
-const options = { endpoint: process.env.S3, region: "us-east-1", forcePathStyle: true, responseChecksumValidation: "WHEN_SUPPORTED" };
+const options = { forcePathStyle: true, responseChecksumValidation: "WHEN_SUPPORTED" };
 const client = new S3Client({ ...options, requestStreamBufferSize: 64 << 10 });
 const Bucket = "team";
 const bytes = async (Key, more) => Buffer.from(await (await client.send(new GetObjectCommand({ Bucket, Key, ...more }))).Body.transformToByteArray());

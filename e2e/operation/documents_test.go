@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"go.yaml.in/yaml/v4"
 
 	"sluice/e2e"
 	"sluice/test/fullnode"
@@ -27,6 +28,7 @@ import (
 //   - sh: shell commands in the reader's folder;
 //   - sh setup: the same, in the repository's folder;
 //   - sh server: the command that runs the server until the next such block;
+//   - yaml: a file with a service sluice, which is run as the image would be;
 //   - go, js and html: a file, which its first line names in a comment. An HTML file is opened in a
 //     browser;
 //   - text: the preceding block's output, or the text on the page.
@@ -36,7 +38,7 @@ func TestDocuments(t *testing.T) {
 	testenv.Require(t, testenv.NPM)
 	testenv.Require(t, testenv.Chromium)
 	testenv.Require(t, testenv.S3Clients)
-	for _, name := range []string{"README.md", "docs/quickstart.md", "docs/payments.md"} {
+	for _, name := range []string{"README.md", "docs/quickstart.md", "docs/payments.md", "docs/ci.md"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root, err := testenv.Root()
@@ -171,6 +173,8 @@ func (r *reader) follow(b block) {
 		r.Write(text, regexp.MustCompile(`^// (\S+?\.(?:go|mjs))\b`))
 	case "html":
 		r.Open(r.Write(text, regexp.MustCompile(`^<!-- (\S+\.html) -->`)))
+	case "yaml":
+		r.runService(text)
 	case "text":
 		if r.shown != text {
 			r.t.Errorf("shown is %q, and the document has %q", r.shown, text)
@@ -200,12 +204,12 @@ func (r *reader) serve(command string) {
 	if r.server != nil {
 		r.server.Stop()
 	}
-	line := strings.Fields(strings.NewReplacer("go run ./cmd/sluice", "sluice", "\\\n", " ").Replace(command))
-	if len(line) < 2 || line[0] != "sluice" || line[1] != "serve" {
+	flags, isServe := strings.CutPrefix(strings.ReplaceAll(command, "go run ./cmd/sluice", "sluice"), "sluice serve")
+	if !isServe {
 		r.t.Fatalf("%q does not run a server", command)
 	}
 	s := &e2e.Server{T: r.t}
-	s.Run(slices.Concat([]string{"sh", "-c", `cd "$0" && SLUICE_ADDR=localhost:0 SLUICE_S3_ADDR=localhost:0 exec "$@"`, r.dir, e2e.Sluice}, line[1:]))
+	s.Run([]string{"sh", "-c", `cd "$0" && SLUICE_ADDR=localhost:0 SLUICE_S3_ADDR=localhost:0 exec "$1" serve ` + flags, r.dir, e2e.Sluice})
 	r.server = s
 	r.environ = append(r.environ, "SLUICE_URL="+s.URL)
 	r.t.Cleanup(func() {
@@ -213,6 +217,49 @@ func (r *reader) serve(command string) {
 			s.Stop()
 		}
 	})
+}
+
+// runService runs a service sluice of a workflow or a compose file with the variables and the
+// command of the image that make dist makes, and checks that it answers for the service's name if
+// it must.
+func (r *reader) runService(text string) {
+	r.t.Helper()
+	type services map[string]struct {
+		Command     []string
+		Environment map[string]string
+	}
+	var file struct {
+		Services services
+		Jobs     map[string]struct{ Services services }
+	}
+	testenv.OK(r.t, yaml.Unmarshal([]byte(text), &file))
+	for _, job := range file.Jobs {
+		file.Services = job.Services
+	}
+	service, exists := file.Services["sluice"]
+	if !exists {
+		r.t.Fatalf("there is no service sluice:\n%s", text)
+	}
+	line := []string{"env", "SLUICE_DATA=" + filepath.Join(r.t.TempDir(), "data"), "SLUICE_ADDR=127.0.0.1:0", "SLUICE_S3_ADDR=127.0.0.1:0"}
+	for name, value := range service.Environment {
+		line = append(line, name+"="+value)
+	}
+	if line = append(line, e2e.Sluice); len(service.Command) == 0 {
+		service.Command = []string{"serve", "--open-to-network"}
+	}
+	s := &e2e.Server{T: r.t}
+	s.Run(append(line, service.Command...))
+	for _, url := range []string{s.URL + "/v1/info", s.S3} {
+		request := testenv.Must(http.NewRequestWithContext(r.t.Context(), http.MethodGet, url, nil))(r.t)
+		request.Host = "sluice:9090"
+		if service.Environment["SLUICE_ALLOWED_HOSTS"] == "" {
+			request.Host = "localhost:9090"
+		}
+		response := testenv.Must(http.DefaultClient.Do(request))(r.t)
+		testenv.OK(r.t, response.Body.Close())
+		testenv.Equal(r.t, response.StatusCode, http.StatusOK, "the status of %s for %s", url, request.Host)
+	}
+	s.Stop()
 }
 
 // Write writes a file and returns its name, which the pattern finds.

@@ -180,6 +180,7 @@ func TestSDKs(t *testing.T) {
 		testenv.Require(t, testenv.NPM)
 		s := start(t)
 		c := newClient(t, s)
+		c.environ = append(c.environ, "AWS_ENDPOINT_URL_S3="+s.S3, "AWS_REGION=us-east-1") // as on the first screen
 		script := filepath.Join(testenv.Must(testenv.ClientDir())(t), "s3.mjs")
 		testenv.Equal(t, c.sh("node '"+script+"'"), "ok\n", "the program's output")
 		res := same(t, s, "team", "checked", "checked by default")
