@@ -17,7 +17,6 @@ import (
 type blockChecker struct {
 	bytes    bytestore.Store
 	verified *checkLog
-	small    *smallObjects
 	limits   *readLimits
 	ahead    *lookahead
 	pay      func(ctx context.Context, n int64) error // may be nil
@@ -41,50 +40,9 @@ func writeInline(w io.Writer, e *metastore.Extent, from, to int64) (int64, error
 	return int64(n), err
 }
 
-// write writes the extent's bytes [from, to), from memory if the object is kept there.
-func (x *blockChecker) write(ctx context.Context, from, to int64) (int64, error) {
-	if !x.small.begin(x.e) {
-		return x.writeStored(ctx, from, to)
-	}
-	b, keep := x.small.find(x.e)
-	if b == nil && !keep {
-		x.small.end(x.e) // a client that reads slowly holds nothing of the cache
-		return x.writeStored(ctx, from, to)
-	}
-	defer x.small.end(x.e)
-	if keep {
-		var err error
-		if b, err = x.load(ctx, to-from); err != nil {
-			return 0, err
-		}
-	}
-	n, err := x.w.Write(b[from:to])
-	return int64(n), err
-}
-
-// load reads, checks and keeps the whole object. requested is how many bytes its client gets.
-func (x *blockChecker) load(ctx context.Context, requested int64) (b []byte, err error) {
-	if err := x.charge(ctx, x.e.Size-requested); err != nil {
-		return nil, err
-	}
-	if x.r, err = x.open(ctx, 0, x.e.Size); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, x.r.Close()) }()
-	b = make([]byte, x.e.Size)
-	if err := x.read(ctx, x.r, b); err != nil {
-		return nil, err
-	}
-	if err := x.verify(0, integrity.Sum(b)); err != nil {
-		return nil, err
-	}
-	x.small.keep(x.e, b)
-	return b, nil
-}
-
-// writeStored writes the extent's bytes [from, to) from the store. Blocks to be checked are read
+// write writes the extent's bytes [from, to) from the store. Blocks to be checked are read
 // whole even if only a part of them is requested.
-func (x *blockChecker) writeStored(ctx context.Context, from, to int64) (written int64, err error) {
+func (x *blockChecker) write(ctx context.Context, from, to int64) (written int64, err error) {
 	first, last := from/integrity.BlockSize, (to-1)/integrity.BlockSize
 	if _, ok := x.w.(io.ReaderFrom); ok {
 		for block := first; block <= last; block++ {
@@ -350,7 +308,6 @@ func (x *blockChecker) verify(block int64, sum uint32) error {
 
 // invalidate drops the store's cached copies: the damage may be in them alone.
 func (x *blockChecker) invalidate() {
-	x.small.drop(bytestore.Name(x.e.Object))
 	if cache, ok := x.bytes.(bytestore.Invalidator); ok {
 		cache.Invalidate(bytestore.Name(x.e.Object))
 	}

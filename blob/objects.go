@@ -50,7 +50,6 @@ func (s *Service) deleteObjects(ctx context.Context, names []bytestore.Name) byt
 		})
 	}
 	workers.Wait()
-	s.small.drop(names...)
 	s.counts.freedObjects.Add(int64(len(names) - len(left)))
 	return left
 }

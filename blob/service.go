@@ -39,11 +39,6 @@ type Options struct {
 	// block's size, means none.
 	ReadBuffers int64
 
-	// SmallObjects is the maximum size in bytes of a cache, in memory, of objects up to 32 KiB that
-	// are read often. Reads that send what is in it hold as many bytes more, at most. What it has
-	// is sent within VerifyTTL after it was read and checked. 0 means no cache.
-	SmallObjects int64
-
 	// Space is called before n bytes are stored, or 0 if their number is not known. It must return
 	// bytestore.ErrNoSpace, wrapped, if they do not fit. It is not called for deletes. nil means
 	// that they always fit.
@@ -101,7 +96,7 @@ type Options struct {
 
 // DefaultInlineSize is the default of Options.InlineSize in bytes. Above it an object is cheaper
 // than a larger row; decision 4 has the measurement.
-const DefaultInlineSize = 16 << 10
+const DefaultInlineSize = 32 << 10
 
 // DefaultReadBuffers is the default of Options.ReadBuffers in bytes.
 const DefaultReadBuffers = 64 << 20
@@ -120,7 +115,6 @@ type Service struct {
 	bytes    bytestore.Store
 	opt      Options
 	verified *checkLog
-	small    *smallObjects
 	reads    *readLimits
 	pins     *pins
 	deletes  chan struct{} // semaphore of maxDeletes requests to the byte store
@@ -189,7 +183,6 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 		ScrubPeriod: opt.ScrubPeriod, CompareEvery: opt.SweepEvery, OpenStored: opt.OpenStored, HealFrom: opt.HealFrom,
 		Found: opt.Found, Pace: func() integrity.Pace { return s.newPacer().next }, Space: s.checkSpace, Replace: s.replaceObject,
 	})
-	s.small = newSmallObjects(opt.SmallObjects, s.verified)
 	return s
 }
 

@@ -9,7 +9,6 @@ type Stats struct {
 	Damaged       int64 // reads that found a block or an object damaged, or known to be
 
 	integrity.Stats
-	Small SmallStats
 }
 
 // Stats returns the counters. Each is exact, but together they are not a snapshot.
@@ -19,6 +18,5 @@ func (s *Service) Stats() Stats {
 		FreedObjects:  s.counts.freedObjects.Load(),
 		Damaged:       s.counts.damaged.Load(),
 		Stats:         s.Checker.Stats(),
-		Small:         s.small.stats(),
 	}
 }

@@ -26,7 +26,7 @@ var blobCases = []Case{
 		c.get("a").want(200).wantBody("the second")
 	}},
 	{Name: "blob/replaced-by-nothing", Section: storing, Level: Seed, check: func(c *trial) {
-		c.put("a", content(30_000)).want(204)
+		c.put("a", content(40_000)).want(204)
 		c.put("a", "").want(204)
 		c.get("a").want(200).wantBody("")
 	}},
@@ -69,7 +69,7 @@ type bodySize struct {
 
 // bodySizes are around powers of two, at which servers change how they store and check bytes.
 var bodySizes = []bodySize{
-	{"1", 1}, {"4KiB", 4 << 10}, {"16KiB", 16 << 10}, {"16KiB+1", 16<<10 + 1}, {"64KiB", 64 << 10}, {"128KiB+1", 128<<10 + 1},
+	{"1", 1}, {"4KiB", 4 << 10}, {"32KiB", 32 << 10}, {"32KiB+1", 32<<10 + 1}, {"64KiB", 64 << 10}, {"128KiB+1", 128<<10 + 1},
 	{"1MiB-1", 1<<20 - 1}, {"1MiB", 1 << 20}, {"1MiB+1", 1<<20 + 1}, {"2MiB+17", 2<<20 + 17},
 }
 
@@ -324,7 +324,7 @@ var deleteCases = []Case{
 		c.get("a/b").want(200).wantBody("two")
 	}},
 	{Name: "delete/and-store-again", Section: storing, Level: Extended, check: func(c *trial) {
-		c.put("a", content(20_000)).want(204)
+		c.put("a", content(40_000)).want(204)
 		c.delete("a").want(204)
 		c.put("a", "again").want(204)
 		c.get("a").want(200).wantBody("again")

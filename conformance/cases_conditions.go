@@ -62,7 +62,7 @@ var readConditions = []condition{
 }
 
 var readConditionCases = rows("condition/read", reading, Extended, readConditions, func(t condition) string { return t.name }, func(c *trial, t condition) {
-	put := c.put("a", content(30_000)).want(204)
+	put := c.put("a", content(40_000)).want(204)
 	header := t.filled(c, c.head("a").want(200))
 	r := c.get("a", header...).want(t.status)
 	switch t.status {
@@ -84,7 +84,7 @@ var ifRangeCases = rows("condition/if-range", reading, Extended, []condition{
 	{"later-date", []string{"If-Range", "AFTER"}, 200},
 	{"malformed", []string{"If-Range", "nonsense"}, 200},
 }, func(t condition) string { return t.name }, func(c *trial, t condition) {
-	body := content(30_000)
+	body := content(40_000)
 	c.put("a", body).want(204)
 	r := c.get("a", append(t.filled(c, c.head("a").want(200)), "Range", "bytes=3-9")...).want(t.status)
 	if t.status == 206 {

@@ -54,7 +54,7 @@ func transferCases(name string, transfer func(c *trial, from, to string, members
 		name string
 		size int
 	}
-	sizes := []blob{{"empty", 0}, {"inline", 3_000}, {"16-KiB", 16 << 10}, {"object", 16<<10 + 1}, {"large", 3<<20 + 17}}
+	sizes := []blob{{"empty", 0}, {"inline", 3_000}, {"32-KiB", 32 << 10}, {"object", 32<<10 + 1}, {"large", 3<<20 + 17}}
 	return rows(name, copying, Extended, sizes, func(b blob) string { return b.name }, func(c *trial, b blob) {
 		body := content(b.size)
 		etag := c.put("a", body).want(204).header.Get("ETag")

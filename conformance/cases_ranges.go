@@ -89,7 +89,7 @@ type boundary struct {
 }
 
 var boundaryCases = rows("range/boundary", reading, Extended, []boundary{
-	{"16KiB", 16<<10 - 2, 16<<10 + 1}, {"64KiB", 64<<10 - 2, 64<<10 + 1}, {"1MiB", 1<<20 - 2, 1<<20 + 1},
+	{"32KiB", 32<<10 - 2, 32<<10 + 1}, {"64KiB", 64<<10 - 2, 64<<10 + 1}, {"1MiB", 1<<20 - 2, 1<<20 + 1},
 	{"1MiB-from", 1 << 20, 1<<20 + 5}, {"1MiB-to", 1<<20 - 5, 1<<20 - 1}, {"whole-block", 0, 1<<20 - 1}, {"two-blocks", 100, 2<<20 + 3},
 }, func(b boundary) string { return b.name }, func(c *trial, b boundary) {
 	body := content(2<<20 + 17)
@@ -136,9 +136,9 @@ var rangeCases = []Case{
 		c.head("a", "Range", "bytes=0-0").want(200).wantLength(3000).wantNo("Content-Range")
 	}},
 	{Name: "range/after-replacement", Section: reading, Level: Extended, check: func(c *trial) {
-		c.put("a", content(30_000)).want(204)
+		c.put("a", content(40_000)).want(204)
 		c.get("a", "Range", "bytes=20000-20009").want(206)
-		body := content(40_000)[10_000:]
+		body := content(50_000)[10_000:]
 		c.put("a", body).want(204)
 		c.get("a", "Range", "bytes=20000-20009").want(206).wantBody(body[20_000:20_010])
 	}},

@@ -75,15 +75,15 @@ var uploadCases = []Case{
 		c.get("a").want(200).wantBody("right!")
 	}},
 	{Name: "upload/parts-at-once", Section: uploading, Level: Client, check: func(c *trial) {
-		body := content(8 * 30_000)
-		u := c.begin("a", 30_000)
+		body := content(8 * 40_000)
+		u := c.begin("a", 40_000)
 		indexes := make(chan int, 8)
 		for i := range 8 {
 			indexes <- i
 		}
 		statuses := c.atOnce(8, func(c *trial) *response {
 			i := <-indexes
-			return upload{c, u.id}.part(i, body[i*30_000:(i+1)*30_000])
+			return upload{c, u.id}.part(i, body[i*40_000:(i+1)*40_000])
 		})
 		if statuses[200] != 8 {
 			c.fatalf("8 concurrent parts get %v", statuses)

@@ -96,7 +96,7 @@ var nvme = crc64.MakeTable(0x9a6c9329ac4bc9b5)
 
 // content returns a new content, of a size that is stored inline, as one object or as several.
 func (a *sharer) content() (body []byte, etag string) {
-	sizes := []int{0, 10, 100, 4 << 10, 4 << 10, 20 << 10, 20 << 10, 130 << 10, 1<<20 + 1}
+	sizes := []int{0, 10, 100, 4 << 10, 4 << 10, 40 << 10, 40 << 10, 130 << 10, 1<<20 + 1}
 	c := sharedContent{a.random.Uint64(), sizes[a.random.IntN(len(sizes))]}
 	body = Content(c.seed, c.size)
 	etag = fmt.Sprintf(`"%x-%016x"`, c.size, crc64.Checksum(body, nvme))

@@ -70,7 +70,7 @@ const (
 	DamagedRow    FindingKind = "row"    // does not match its checksum
 	DamagedBody   FindingKind = "body"   // an inline extent
 	DamagedObject FindingKind = "object" // is missing, or has another size or other bytes
-	DamagedFile   FindingKind = "file"   // a journal, or another file that the instance needs
+	DamagedFile   FindingKind = "file"   // a file that the instance needs
 	DamagedBlob   FindingKind = "blob"   // a blob that needs damaged bytes or rows
 )
 
@@ -275,7 +275,7 @@ func (c *checker) rows(ctx context.Context) error {
 
 // bodies checks each body by the statement that reads it, so that no change can come between.
 func (c *checker) bodies(ctx context.Context) error {
-	const page = 500 // of at most 16 KiB each
+	const page = 250 // of at most 32 KiB each
 	c.progress.begin(PhaseBodies, 0)
 	defer c.progress.end()
 	for after := (*storage.InlineExtent)(nil); ; {
@@ -299,9 +299,6 @@ func (c *checker) bodies(ctx context.Context) error {
 
 // objects compares the objects that exist with those to which metadata refer.
 func (c *checker) objects(ctx context.Context) error {
-	for _, text := range c.e.Damage {
-		c.add(DamagedFile, "%s", text)
-	}
 	total, _, err := c.e.SQL.CountObjects(ctx)
 	if err != nil {
 		return err

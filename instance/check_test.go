@@ -76,9 +76,9 @@ func (w *workload) upload(ctx context.Context, end string) error {
 	if err != nil {
 		return err
 	}
-	sizes := []int{1 << 20, 30_000}
+	sizes := []int{1 << 20, 40_000}
 	if end == "uneven" {
-		sizes = []int{1 << 20, 1 << 20, 30_000, 500}
+		sizes = []int{1 << 20, 1 << 20, 40_000, 500}
 	}
 	parts := make([]blob.NamedPart, len(sizes))
 	for i, size := range append(sizes, sizes...) { // the second one replaces the first
@@ -265,7 +265,7 @@ func plantedDamages() []planted {
 		{"living garbage", bySQL(`INSERT INTO garbage (content, since) SELECT content, 1 FROM blobs WHERE size = 40000`), DamagedBooks, "is garbage, but a blob has it", "", listed},
 		{"starts", bySQL(`DELETE FROM starts`), DamagedBooks, "and the blob has", "", listed},
 		{"upload", bySQL(`UPDATE uploads SET bytes = bytes + 1 WHERE state = 0`), DamagedBooks, "differ by 1", "", repaired},
-		{"part", bySQL(`UPDATE parts SET size = size + 1 WHERE idx = 1 AND content = (SELECT content FROM uploads WHERE state = 0)`), DamagedBooks, "has extents of 30000 bytes, and the part of the upload has 30001", "", listed},
+		{"part", bySQL(`UPDATE parts SET size = size + 1 WHERE idx = 1 AND content = (SELECT content FROM uploads WHERE state = 0)`), DamagedBooks, "has extents of 40000 bytes, and the part of the upload has 40001", "", listed},
 		{"counts of a session", bySQL(`DELETE FROM session_counts`), DamagedRow, "the counts of session", "do not add up to the total", listed},
 		{"used", bySQL(`UPDATE session_counts SET used = used + 1`), DamagedBooks, "do not add up to the total", "", listed},
 		{"remaining", bySQL(`UPDATE session_counts SET remaining = remaining + 1`), DamagedBooks, "do not add up to the total", "", listed},

@@ -20,7 +20,7 @@ import (
 // body returns the content for a blob in the source: nothing, a few KB, or two extents, the
 // first with two blocks.
 func body(i int) []byte {
-	repeated := 8_000 * i
+	repeated := 12_000 * i
 	if i == sourceBlobs-1 {
 		repeated = 1_000_000
 	}

@@ -96,7 +96,6 @@ type Stores struct {
 	Location     storage.Location
 	Storage      storage.Options
 	VerifyTTL    time.Duration
-	SmallObjects int64 // blob.Options.SmallObjects
 	GarbageGrace time.Duration
 	ScrubPeriod  time.Duration // 0: no scrub
 }

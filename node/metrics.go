@@ -215,9 +215,6 @@ func registerBlobs(set *metrics.Set, blobs *blob.Service) {
 			func(b metastore.Backlog) float64 { return b.Oldest.Seconds() }),
 	)
 	set.Counter("sluice_garbage_freed_contents_total", "Deleted contents whose bytes this node has freed.", func() int64 { return blobs.Stats().FreedContents })
-	set.Counter("sluice_object_cache_hits_total", "Reads of objects in the cache of small objects, a third of --memory-cache.", func() int64 { return blobs.Stats().Small.Hits })
-	set.Counter("sluice_object_cache_misses_total", "Reads of small objects that were not in that cache.", func() int64 { return blobs.Stats().Small.Misses })
-	set.Gauge("sluice_object_cache_bytes", "Approximate memory of the cache of small objects, without the bytes that are being sent.", func() float64 { return float64(blobs.Stats().Small.Bytes) })
 	set.Counter("sluice_objects_deleted_total", "Objects that this node has deleted from the byte store.", func() int64 { return blobs.Stats().FreedObjects })
 	set.Counter("sluice_damaged_reads_total", "Reads that found stored bytes damaged or missing, or needed some that are recorded as such.", func() int64 { return blobs.Stats().Damaged })
 }

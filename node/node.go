@@ -172,9 +172,6 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 		return errors.Join(err, n.stores.Close())
 	}
 	n.looked(n.stores.Look)
-	for _, found := range n.stores.Damage {
-		n.log.Error("stored bytes are damaged: see the runbook", "reason", found)
-	}
 	return nil
 }
 

@@ -103,7 +103,7 @@ func (n *Node) openCollector(ctx context.Context) error {
 func (n *Node) newBlobs() *blob.Service {
 	opt := n.stores.BlobOptions()
 	opt.GarbageGrace = n.config.GarbageGrace
-	opt.VerifyTTL, opt.SmallObjects = n.config.VerifyTTL, n.config.SmallObjects
+	opt.VerifyTTL = n.config.VerifyTTL
 	opt.PurgeEvery, opt.SweepEvery, opt.ScrubPeriod = n.config.tuning().PurgeEvery, n.config.tuning().SweepEvery, n.config.ScrubPeriod
 	opt.Found = n.damageFound
 	opt.Busy = func() bool { return n.api.Busy() } // the tasks run once it is set

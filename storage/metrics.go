@@ -116,7 +116,7 @@ func registerSQL(set *metrics.Set, stats func() sqlstore.Stats) {
 	metrics.Sample(set, always(stats),
 		metrics.CounterOf("sluice_database_commits_in_doubt_total", "COMMITs that were not acknowledged in time, or whose response was lost. Most are resolved by a query; the rest are responses outcome_unknown.",
 			func(s all) float64 { return float64(s.InDoubt) }),
-		metrics.CounterOf("sluice_blob_cache_hits_total", "Blobs found in the cache of small blobs, two thirds of --memory-cache.",
+		metrics.CounterOf("sluice_blob_cache_hits_total", "Blobs found in the cache of small blobs, --memory-cache.",
 			func(s all) float64 { return float64(s.BlobCache.Hits) }),
 		metrics.CounterOf("sluice_blob_cache_misses_total", "Blobs that were not in the cache of small blobs.",
 			func(s all) float64 { return float64(s.BlobCache.Misses) }),

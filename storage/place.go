@@ -27,7 +27,7 @@ func OpenPlace(ctx context.Context, place string, mark bytestore.Name, write boo
 		if _, err := os.Stat(place); err != nil && !isObjectStore(place) {
 			return nil, nil, err
 		}
-		objects, _, closePlace, err := openForReading(ctx, place)
+		objects, closePlace, err := openForReading(ctx, place)
 		return objects, closePlace, err
 	}
 	if isObjectStore(place) {

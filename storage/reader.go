@@ -74,28 +74,28 @@ func (s *Stores) openBytesForReading(ctx context.Context, l Location) (err error
 		place = filepath.Join(l.Data, datadir.Bytes)
 	}
 	var closeBytes func() error
-	if s.Bytes, s.Damage, closeBytes, err = openForReading(ctx, place); err == nil {
+	if s.Bytes, closeBytes, err = openForReading(ctx, place); err == nil {
 		s.close = append(s.close, closeBytes)
 	}
 	return err
 }
 
-// openForReading opens a folder, or an object store's DSN, and returns the folder's damage.
-func openForReading(ctx context.Context, place string) (_ bytestore.Store, damage []string, closePlace func() error, err error) {
+// openForReading opens a folder, or an object store's DSN.
+func openForReading(ctx context.Context, place string) (_ bytestore.Store, closePlace func() error, err error) {
 	if !isObjectStore(place) {
 		files, err := localfs.OpenReader(place, localfs.Options{})
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		return bytestore.ReadOnly{Reader: files}, files.Damage(), files.Close, nil
+		return bytestore.ReadOnly{Reader: files}, files.Close, nil
 	}
 	config, err := s3.ParseDSN(place)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	objects, err := s3.OpenReader(ctx, config, s3.Options{})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	return bytestore.ReadOnly{Reader: objects}, nil, objects.Close, nil
+	return bytestore.ReadOnly{Reader: objects}, objects.Close, nil
 }

@@ -48,9 +48,6 @@ type Stores struct {
 	// Look is the check that Open has made before it used the database. OpenEndpoint checks the
 	// pages alone.
 	Look Look
-	// Damage has a sentence for each damage that was found in the journal when the stores were
-	// opened, or, by OpenReader, that is there.
-	Damage []string
 
 	medium   bytestore.OpenFunc // opens stored bytes past the caches
 	remote   bool
@@ -204,22 +201,8 @@ func (s *Stores) openHistory(ctx context.Context, l Location, opt Options) error
 		return err
 	}
 	s.require(MayChange, s.History.Err)
-	s.sql.Guard(s.commit)
-	if s.files != nil {
-		s.files.SyncLater()
-	}
+	s.sql.Guard(s.History.Commit)
 	return nil
-}
-
-// commit permits a commit, or returns why it must not be made. The objects to which it refers are
-// durable when commit returns nil.
-func (s *Stores) commit() error {
-	if s.files != nil {
-		if err := s.files.Sync(); err != nil {
-			return err
-		}
-	}
-	return s.History.Commit()
 }
 
 // OpenMeta opens the metadata alone, which is possible while nodes run on it. If the schema is
@@ -327,12 +310,12 @@ func (s *Stores) openBytes(ctx context.Context, l Location, dir *datadir.Dir, op
 		if err := dir.LockBytes(); err != nil {
 			return err
 		}
-		files, err := localfs.Open(dir.Path(datadir.Bytes), localfs.Options{Journal: true, OpenFiles: opt.OpenFiles})
+		files, err := localfs.Open(dir.Path(datadir.Bytes), localfs.Options{OpenFiles: opt.OpenFiles})
 		if err != nil {
 			return fmt.Errorf("opening the bytes in %s: %w", l.Data, err)
 		}
 		s.Bytes, s.Space, s.BytesStopped, s.Disk = files, files.Space, files.Stopped(), files.Disk
-		s.medium, s.files, s.Damage = files.OpenMedium, files, files.Damage()
+		s.medium, s.files = files.OpenMedium, files
 		s.close = append(s.close, files.Close)
 		s.require(BytesWritable, files.Err)
 		s.require(SpaceLeft, func() error { return files.Space(0) })

@@ -24,7 +24,6 @@ func (s *Store) delete(ctx context.Context, name bytestore.Name) error {
 		err = fs.ErrClosed
 	}
 	if err == nil {
-		s.drains.forget(name) // first: if the process ends between the two, the caller repeats the Delete
 		err = s.removeObject(name)
 	}
 	if err != nil {

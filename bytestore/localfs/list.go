@@ -52,10 +52,6 @@ func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Name) ([
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("localfs: list: %w", err)
 	}
-	journaled, err := s.log.Load().still()
-	if err != nil {
-		return nil, fmt.Errorf("localfs: list: %w", err)
-	}
 	all, err := s.fs.ReadDir(f.path)
 	if s.mayLackShards && f != s.root && errors.Is(err, fs.ErrNotExist) {
 		all, err = nil, nil
@@ -63,7 +59,6 @@ func (s *Store) entries(ctx context.Context, f *folder, after bytestore.Name) ([
 	if err != nil {
 		return nil, fmt.Errorf("localfs: list: %w", err)
 	}
-	all = journaled.merge(all, func(name bytestore.Name) bool { return s.folder(name) == f })
 	objects := all[:0]
 	for _, e := range all {
 		name := bytestore.Name(e.Name())

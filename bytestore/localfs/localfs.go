@@ -8,9 +8,6 @@
 //	sluice-instance      objects with any other name
 //	.put-…               a Put in progress, in the folder of its target; Open
 //	                     removes those that remain after a crash
-//	.journal-…           the journal, with objects that may not be durable in
-//	                     their files yet; Open writes these files again
-//	.damaged-journal-…   a journal that Open could not read completely
 //
 // A file contains the object's bytes and nothing else. Files without valid names are ignored, in
 // particular names with a dot. The folder must be used by one Store at a time, which the caller
@@ -23,11 +20,6 @@
 // folder could not even be opened for its fsync, only the Puts that waited for that fsync fail: as
 // no fsync was attempted, nothing was lost. A Batch does the same for many files at once, with
 // syncfs where it can be relied on.
-//
-// With Options.Journal, a small object's Put appends its bytes to the journal in place of these
-// syncs, and many Puts share one fsync: those that run at the same time or, after SyncLater, those
-// before a call of Sync. The files are synced together in the background, and then the journal is
-// removed. Close does that, too.
 package localfs
 
 import (
@@ -54,9 +46,6 @@ type Options struct {
 	// users. 0 means 64 MiB, or a twentieth if the file system is smaller than 1.25 GiB; a negative
 	// value means none.
 	Reserve int64
-	// Journal makes the store keep small objects in a journal until their files are durable, where
-	// the file system can be synced as a whole.
-	Journal bool
 	// OpenFiles is how many files of at most 1 MiB stay open, at most, after their readers were
 	// closed, so that an object that is read often is not opened each time. Readers share such a
 	// file. Those that wait for their readers alone are not counted. 0 or less means none.
@@ -72,10 +61,6 @@ type Store struct {
 	shards  [shards]*folder
 	space   *space
 	buffers buffers
-	drains  *drains                 // nil without a journal
-	log     atomic.Pointer[overlay] // objects that a Reader found in a journal; nil: no Reader
-	damage  []string                // in the journal, when it was replayed
-	later   atomic.Bool             // SyncLater was called
 	files   *openFiles
 
 	mayLackShards bool // it is read only
@@ -108,8 +93,8 @@ func newStore(dir string, opt Options) *Store {
 
 func shardName(i int) string { return fmt.Sprintf("%02x", i) }
 
-// Close waits for the Puts in progress, makes the files of all objects durable, and makes all later
-// calls fail with fs.ErrClosed. Open readers remain readable. Close is idempotent.
+// Close waits for the Puts in progress, and makes all later calls fail with fs.ErrClosed. Open
+// readers remain readable. Close is idempotent.
 func (s *Store) Close() error {
 	s.puts.Lock()
 	defer s.puts.Unlock()
@@ -117,10 +102,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.files.close()
-	if s.drains == nil {
-		return nil
-	}
-	return s.drains.end()
+	return nil
 }
 
 // Space returns nil if n more bytes fit on the file system, and bytestore.ErrNoSpace if they would
@@ -132,7 +114,6 @@ func (s *Store) Space(n int64) error {
 		return fmt.Errorf("localfs: space: %w", fs.ErrClosed)
 	}
 	if err := s.space.check(n); err != nil {
-		s.drains.now()
 		return fmt.Errorf("localfs: space: %w", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -243,3 +244,21 @@ func TestCloseWaitsForPuts(t *testing.T) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestJournalOfAnEarlierVersion opens a folder in which an earlier version was killed. The error
+// names its journal, and the folder does not change.
+// Invariant 115.
+func TestJournalOfAnEarlierVersion(t *testing.T) {
+	dir := t.TempDir()
+	journal := filepath.Join(dir, ".journal-X")
+	testenv.OK(t, os.WriteFile(journal, []byte("objects"), 0o600))
+	_, err := localfs.Open(dir, localfs.Options{})
+	_, readerErr := localfs.OpenReader(dir, localfs.Options{})
+	for _, err := range []error{err, readerErr} {
+		if err == nil || !strings.Contains(err.Error(), journal+" has objects") {
+			t.Errorf("opened: %v", err)
+		}
+	}
+	testenv.Equal(t, string(testenv.Must(os.ReadFile(journal))(t)), "objects", "the journal")
+	testenv.Equal(t, len(testenv.Must(os.ReadDir(dir))(t)), 1, "entries of the folder")
+}

@@ -40,9 +40,6 @@ func (s *Store) openAt(ctx context.Context, name bytestore.Name, off, n int64, s
 	if off < 0 || n < 0 {
 		return nil, errors.New("negative range")
 	}
-	if r, err := s.log.Load().open(name, off, n); r != nil || err != nil {
-		return r, err
-	}
 	var deletions uint64
 	if share {
 		var f *openFile

@@ -27,20 +27,12 @@ import (
 // that is reported by its own Put.
 func (s *Store) Put(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
 	return s.within(name, size, func() error {
-		if s.drains.takes(name, size) {
-			return s.putDeferred(ctx, name, src, size)
+		temp, err := s.writeTemp(ctx, name, src, size, flushSync)
+		if err != nil {
+			return err
 		}
-		return s.putSynced(ctx, name, src, size)
+		return s.publish(temp, name)
 	})
-}
-
-// putSynced stores an object durably in its own file.
-func (s *Store) putSynced(ctx context.Context, name bytestore.Name, src io.Reader, size int64) error {
-	temp, err := s.writeTemp(ctx, name, src, size, flushSync)
-	if err != nil {
-		return err
-	}
-	return s.publish(temp, name)
 }
 
 // within calls put while the store is kept from being closed, and explains its error.
@@ -51,9 +43,6 @@ func (s *Store) within(name bytestore.Name, size int64, put func() error) error 
 	s.puts.RLock()
 	defer s.puts.RUnlock()
 	if err := put(); err != nil {
-		if errors.Is(err, bytestore.ErrNoSpace) {
-			s.drains.now()
-		}
 		if vfs.IsFull(err) {
 			err = s.space.explain(err, size)
 		}
@@ -66,9 +55,8 @@ func (s *Store) within(name bytestore.Name, size int64, put func() error) error 
 type flush int
 
 const (
-	flushNothing flush = iota // the system writes them when it wants to
-	flushBegin                // the system begins to write them to disk
-	flushSync                 // they are synced
+	flushBegin flush = iota // the system begins to write them to disk
+	flushSync               // they are synced
 )
 
 // writeTemp writes the bytes of src to a temporary file in the object's folder. It leaves no file

@@ -27,21 +27,16 @@ func open(dir string, opt Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(dir, opt)
+	if err := s.checkJournal(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	if err := s.createFolders(); err != nil {
 		return nil, err
 	}
 	if err := s.removeLeftovers(); err != nil {
 		return nil, err
 	}
-	if err := s.replay(); err != nil {
-		return nil, fmt.Errorf("writing the journal's objects: %w", err)
-	}
-	if s.space, err = newSpace(s.fs, s.root.path, opt.Reserve); err != nil {
-		return nil, err
-	}
-	if opt.Journal {
-		s.drains, err = newDrains(s.fs, s.root.path, s.space, s.failure)
-	}
+	s.space, err = newSpace(s.fs, s.root.path, opt.Reserve)
 	return s, err
 }
 
@@ -75,6 +70,26 @@ func (s *Store) removeLeftovers() error {
 			if err := s.fs.Remove(filepath.Join(folder.path, e.Name())); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// journalPrefix begins the names of files with objects that an earlier version acknowledged before
+// the objects' own files were durable.
+const journalPrefix = ".journal-"
+
+// checkJournal returns an error if an earlier version was killed and has left such a file, and
+// fs.ErrNotExist if there is no folder.
+func (s *Store) checkJournal() error {
+	entries, err := s.fs.ReadDir(s.root.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), journalPrefix) {
+			return fmt.Errorf("%s has objects that an earlier version stored nowhere else: "+
+				"start that version once more and stop it (commit 650c3281 can read this file)", filepath.Join(s.root.path, e.Name()))
 		}
 	}
 	return nil

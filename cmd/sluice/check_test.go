@@ -27,15 +27,15 @@ func TestCheck(t *testing.T) {
 	}
 	s := opened(t, data)
 	blobs := blob.New(s.Meta, s.Bytes, blob.Options{})
-	for i, size := range append(make([]int, printedFindings+1), 20_000) {
+	for i, size := range append(make([]int, printedFindings+1), 40_000) {
 		body := make([]byte, size+10)
 		testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint("n", i)}, bytes.NewReader(body), int64(len(body))))(t)
 	}
 	r := must(t, "check", "--data", data)
-	const objects = "Checked: 1 objects with 20 KiB, 0 B of them read; 204 rows; and 101 bodies in the database.\n"
+	const objects = "Checked: 1 objects with 39 KiB, 0 B of them read; 204 rows; and 101 bodies in the database.\n"
 	const unread = "Not checked: the bytes of the objects: only their sizes were compared; --read-bytes reads them.\n"
 	testenv.Equal(t, r.stdout, objects+unread+"No damage was found.\n", "of a whole instance")
-	if r := must(t, "check", "--data", data, "--read-bytes"); !strings.Contains(r.stdout, "20 KiB of them read") || strings.Contains(r.stdout, "Not checked") {
+	if r := must(t, "check", "--data", data, "--read-bytes"); !strings.Contains(r.stdout, "39 KiB of them read") || strings.Contains(r.stdout, "Not checked") {
 		t.Errorf("with all bytes: %+v", r)
 	}
 

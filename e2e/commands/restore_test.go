@@ -38,8 +38,8 @@ func storeBelongings(s *e2e.Server) *belongings {
 	put(strings.Repeat("é", 1000), e2e.Content(3, 100_000))
 	put("overwritten", e2e.Content(4, 100_000))
 	put("overwritten", e2e.Content(5, 100_001))
-	s.Upload("0x1", "parts", e2e.Content(6, 20*30_000), 30_000)
-	b.blobs[e2e.BlobTarget("0x1", "parts")] = e2e.Digest(e2e.Content(6, 20*30_000))
+	s.Upload("0x1", "parts", e2e.Content(6, 20*40_000), 40_000)
+	b.blobs[e2e.BlobTarget("0x1", "parts")] = e2e.Digest(e2e.Content(6, 20*40_000))
 	put("deleted", e2e.Content(7, 100_000))
 	s.Must(204, "DELETE", e2e.BlobTarget("0x1", "deleted"), nil)
 	delete(b.blobs, e2e.BlobTarget("0x1", "deleted"))
@@ -95,7 +95,7 @@ func TestRestoreKilled(t *testing.T) {
 	b := storeBelongings(s)
 	const more = 3000 // the files of a folder become objects about a thousand at a time
 	for i := range more {
-		data := e2e.Content(uint64(100+i), 17_000)
+		data := e2e.Content(uint64(100+i), 33_000)
 		target := e2e.BlobTarget("many", fmt.Sprint(i))
 		s.Must(204, "PUT", target, data)
 		b.blobs[target] = e2e.Digest(data)

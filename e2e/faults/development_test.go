@@ -39,7 +39,8 @@ type development struct {
 	}
 }
 
-// developmentPart is the number of bytes of each part, too many to be stored inline.
+// developmentPart is the number of bytes of each part. The version of the archive stored them as
+// objects.
 const developmentPart = 17_000
 
 // TestDevelopmentIsCarriedOver restores the backup, starts a server on the instance, reads

@@ -49,7 +49,7 @@ func (a *linearClient) view() *e2e.Server { return a.views[a.random.IntN(len(a.v
 // linearContent returns the body with the given number. Every other one is large enough to become
 // an object.
 func linearContent(value int) []byte {
-	return fmt.Appendf(nil, "%d\n%s", value, strings.Repeat("x", value%2*20_000))
+	return fmt.Appendf(nil, "%d\n%s", value, strings.Repeat("x", value%2*40_000))
 }
 
 // useBlob performs a random operation on the blob.

@@ -27,7 +27,7 @@ func olderFolder(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()
 	s := e2e.Start(t, e2e.Options{Data: data})
-	s.Must(204, "PUT", e2e.BlobTarget("0x1", "name"), e2e.Content(1, 20_000))
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "name"), e2e.Content(1, 40_000))
 	s.Stop()
 	e2e.Execute(t, data, older)
 	return data
@@ -101,6 +101,36 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 	leaves("database is older than this program", "897e77e3")
 	e2e.Execute(t, data, `UPDATE schema_version SET version = 1000`)
 	leaves("database is newer than this program")
+}
+
+// TestJournalOfAnEarlierVersion runs the server and every command that opens bytes on a folder in
+// which an earlier version was killed: each names the journal and the commit that reads it, and
+// changes no byte in the folder.
+// Invariant 115.
+func TestJournalOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := e2e.Start(t, e2e.Options{Data: data})
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "name"), e2e.Content(1, 40_000))
+	s.Stop()
+	journal := filepath.Join(data, "bytes", ".journal-X")
+	testenv.OK(t, os.WriteFile(journal, []byte("objects"), 0o600))
+	before := filesOf(t, data)
+	for _, command := range [][]string{
+		{"serve", "--addr", "127.0.0.1:0", "--data", data},
+		{"serve", "--addr", "127.0.0.1:0", "--ephemeral", "--heal-from", filepath.Join(data, "bytes")},
+		{"check", "--data", data}, {"check", "--repair", "--data", data},
+		{"backup", filepath.Join(t.TempDir(), "place"), "--data", data},
+		{"recover", "--data", data},
+	} {
+		r := e2e.SluiceRuns(t, command...)
+		if r.Code != 1 || !strings.Contains(r.Stderr, journal+" has objects") || !strings.Contains(r.Stderr, "commit 650c3281") {
+			t.Errorf("sluice %s: exit code %d, %s%s", strings.Join(command, " "), r.Code, r.Stdout, r.Stderr)
+		}
+		if after := filesOf(t, data); after != before {
+			t.Fatalf("sluice %s has changed the folder:\n%s\n%s", strings.Join(command, " "), before, after)
+		}
+	}
 }
 
 // TestRestoreLeavesAnOlderTarget checks that restore refuses a target with an older version's

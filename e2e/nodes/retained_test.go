@@ -81,13 +81,13 @@ func TestQuotaOfWhatIsRetained(t *testing.T) {
 	})
 	t.Run("parts", func(t *testing.T) {
 		grown(t, func(s *e2e.Server, refused func(e2e.Response) bool) {
-			upload := s.Begin("bob", "u", 20_000)
+			upload := s.Begin("bob", "u", 40_000)
 			until(t, func(i int) bool {
-				return refused(s.Do("PUT", e2e.PartTarget(upload, 0), e2e.Content(uint64(i), 20_000)))
+				return refused(s.Do("PUT", e2e.PartTarget(upload, 0), e2e.Content(uint64(i), 40_000)))
 			})
 			s.Must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
 			s.Must(200, "POST", "/v1/multipart-uploads/"+upload+"/complete", nil)
-			if got := fmt.Sprint(s.Must(200, "GET", "/v1/multipart-uploads/"+upload, nil).Object(t)["parts"], s.Must(200, "GET", "/v1/multipart-uploads/"+upload, nil).Object(t)["bytes"]); got != "[]20000" {
+			if got := fmt.Sprint(s.Must(200, "GET", "/v1/multipart-uploads/"+upload, nil).Object(t)["parts"], s.Must(200, "GET", "/v1/multipart-uploads/"+upload, nil).Object(t)["bytes"]); got != "[]40000" {
 				t.Errorf("from the completed upload %s is left", got)
 			}
 		})
@@ -95,7 +95,7 @@ func TestQuotaOfWhatIsRetained(t *testing.T) {
 	t.Run("blobs", func(t *testing.T) {
 		grown(t, func(s *e2e.Server, refused func(e2e.Response) bool) {
 			until(t, func(i int) bool {
-				if refused(s.Do("PUT", e2e.BlobTarget("bob", fmt.Sprint(i%3)), e2e.Content(uint64(i), 20_000))) {
+				if refused(s.Do("PUT", e2e.BlobTarget("bob", fmt.Sprint(i%3)), e2e.Content(uint64(i), 40_000))) {
 					return true
 				}
 				if i%3 > 0 { // the rest are replaced

@@ -1,7 +1,6 @@
 package resources
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"testing"
 
 	"sluice/e2e"
-	"sluice/internal/vfs"
 	"sluice/test/testenv"
 )
 
@@ -153,54 +151,41 @@ func TestAcknowledgedIsSynced(t *testing.T) {
 }
 
 // TestSyncsOfSmallObjects counts the syncs of requests that store objects of 64 KiB on a disk, one
-// after the other: the journal's, then the write-ahead log's, and none of a file.
+// after the other: the file's, and then the write-ahead log's.
 // Invariant 1.
 func TestSyncsOfSmallObjects(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	journals, files := 1, 0
-	if !usesJournal(t, dir) {
-		journals, files = 0, 1
-	}
-	tr := startTracedIn(t, filepath.Join(dir, "data"), "fsync,fdatasync,write")
+	tr := startTracedIn(t, filepath.Join(t.TempDir(), "data"), "fsync,fdatasync,write")
 	tr.s.Must(404, "GET", "/begin", nil)
 	const each = 30
 	for i := range each {
 		tr.s.Must(204, "PUT", e2e.BlobTarget("0x1", fmt.Sprint("object ", i)), e2e.Content(1, 64<<10))
 	}
-	answers, journal, log, file := 0, 0, 0, 0 // since the last response
+	answers, log, file := 0, 0, 0 // since the last response
 	for _, c := range tr.calls() {
 		switch {
-		case c.isSync() && strings.Contains(c.args, "/.journal-"):
-			journal++
 		case c.isSync() && strings.Contains(c.args, "-wal>"):
-			if journal == journals { // committed bodies must be durable before
-				log++
-			}
+			log += file // committed bodies must be durable before
 		case c.isSync() && strings.Contains(c.args, "/.put-"):
 			file++
 		case c.isAnswer("204"):
-			if answers++; journal != journals || log == 0 || file != files {
-				t.Errorf("response %d was sent after %d syncs of the journal, then %d of the log, and %d of files, want %d, some and %d",
-					answers, journal, log, file, journals, files)
+			if answers++; log == 0 || file != 1 {
+				t.Errorf("response %d was sent after %d syncs of files, and then %d of the log, want 1 and some", answers, file, log)
 			}
 			fallthrough
 		case c.isAnswer("404"):
-			journal, log, file = 0, 0, 0
+			log, file = 0, 0
 		}
 	}
 	testenv.Equal(t, answers, each, "responses in the trace")
 }
 
 // TestObjectsAreDurableWhenConcurrent stores objects of 64 KiB over many connections. At each
-// response, a sync of the journal or the file system has ended that began after as many records had
-// been written or, without a journal, as many files were synced.
+// response, as many files were synced.
 // Invariant 1.
 func TestObjectsAreDurableWhenConcurrent(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	journaled := usesJournal(t, dir)
-	tr := startTracedIn(t, filepath.Join(dir, "data"), "fsync,syncfs,write")
+	tr := startTracedIn(t, filepath.Join(t.TempDir(), "data"), "fsync,write")
 	tr.s.Must(404, "GET", "/begin", nil)
 	const connections, each = 8, 20
 	var work sync.WaitGroup
@@ -215,10 +200,8 @@ func TestObjectsAreDurableWhenConcurrent(t *testing.T) {
 		})
 	}
 	work.Wait()
-	written, synced, answers := 0, 0, 0
-	syncing := map[string]int{} // the bytes written when a sync began
+	synced, answers := 0, 0
 	for _, c := range tr.calls() {
-		inJournal := strings.Contains(c.args, "/.journal-")
 		switch {
 		case c.isAnswer("404"):
 			synced = 0 // the start has stored objects, too
@@ -226,33 +209,11 @@ func TestObjectsAreDurableWhenConcurrent(t *testing.T) {
 			if answers++; answers > synced {
 				t.Errorf("response %d was sent when %d objects were synced", answers, synced)
 			}
-		case !journaled:
-			if c.isSync() && strings.Contains(c.args, "/.put-") {
-				synced++
-			}
-		case inJournal && c.name == "write" && c.done && c.result > 64<<10:
-			written++
-		case inJournal && c.name == "fsync" || c.name == "syncfs":
-			if c.begun {
-				syncing[c.name] = written
-			}
-			if c.isSync() {
-				synced = max(synced, syncing[c.name])
-			}
+		case c.isSync() && strings.Contains(c.args, "/.put-"):
+			synced++
 		}
 	}
 	testenv.Equal(t, answers, connections*each, "responses in the trace")
-}
-
-// usesJournal reports whether a server in a folder keeps small objects in a journal.
-func usesJournal(t *testing.T, dir string) bool {
-	t.Helper()
-	whole, err := vfs.OS().Whole(dir)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return false
-	}
-	testenv.OK(t, errors.Join(err, whole.Close()))
-	return true
 }
 
 // TestUploadsAreWrittenEarly checks that the server asks the system to write a large body to disk

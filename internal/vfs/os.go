@@ -28,7 +28,6 @@ func (osFS) Create(name string) (File, error) {
 }
 
 func (osFS) Rename(oldname, newname string) error      { return renameNoReplace(oldname, newname) }
-func (osFS) Replace(oldname, newname string) error     { return os.Rename(oldname, newname) }
 func (osFS) Remove(name string) error                  { return os.Remove(name) }
 func (osFS) Mkdir(dir string) error                    { return os.Mkdir(dir, 0o700) }
 func (osFS) ReadDir(dir string) ([]fs.DirEntry, error) { return os.ReadDir(dir) }

@@ -48,10 +48,6 @@ type FS interface {
 	// succeeds.
 	Rename(oldname, newname string) error
 
-	// Replace renames a file within one file system, in place of the file that has the new name, if
-	// there is one.
-	Replace(oldname, newname string) error
-
 	// Remove removes a file or an empty folder.
 	Remove(name string) error
 

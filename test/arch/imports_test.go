@@ -192,10 +192,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"test/fault"}, true
 	case within(dir, "database/whole"):
 		return append([]string{"internal/lease"}, whole...), true
-	case within(dir, "bytestore/localfs/internal"):
-		return []string{"bytestore/localfs/internal/groups", "internal/vfs"}, true
 	case within(dir, "bytestore/localfs"):
-		return []string{"bytestore", "bytestore/localfs/internal/groups", "bytestore/localfs/internal/journal", "internal"}, true
+		return []string{"bytestore", "internal"}, true
 	case within(dir, stores...):
 		return append([]string{path.Dir(dir), "internal"}, ownSubfolders(dir)...), true
 	case within(dir, "bytestore/bytetest"):

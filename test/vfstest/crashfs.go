@@ -227,12 +227,7 @@ func (c *CrashFS) Mkdir(dir string) error {
 }
 
 // Rename implements vfs.FS.
-func (c *CrashFS) Rename(oldname, newname string) error { return c.rename(oldname, newname, false) }
-
-// Replace implements vfs.FS.
-func (c *CrashFS) Replace(oldname, newname string) error { return c.rename(oldname, newname, true) }
-
-func (c *CrashFS) rename(oldname, newname string, replace bool) error {
+func (c *CrashFS) Rename(oldname, newname string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.find("rename", oldname)
@@ -243,17 +238,12 @@ func (c *CrashFS) rename(oldname, newname string, replace bool) error {
 	if err != nil {
 		return err
 	}
-	existing := to.entries[filepath.Base(newname)]
-	if existing != nil && !replace {
+	if to.entries[filepath.Base(newname)] != nil {
 		return &fs.PathError{Op: "rename", Path: newname, Err: syscall.EEXIST}
 	}
 	from, err := c.folder("rename", filepath.Dir(oldname))
 	if err != nil {
 		return err
-	}
-	if existing != nil {
-		c.mu.used.Inodes--
-		c.mu.used.Size -= int64(len(existing.data))
 	}
 	delete(from.entries, filepath.Base(oldname))
 	to.entries[filepath.Base(newname)] = n

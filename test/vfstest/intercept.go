@@ -15,7 +15,6 @@ const (
 	KindOpen    Kind = "open"
 	KindCreate  Kind = "create"
 	KindRename  Kind = "rename"
-	KindReplace Kind = "replace"
 	KindRemove  Kind = "remove"
 	KindMkdir   Kind = "mkdir"
 	KindReadDir Kind = "readdir"
@@ -42,7 +41,7 @@ type Op struct {
 // String returns the operation as a line of text.
 func (op Op) String() string {
 	switch op.Kind {
-	case KindRename, KindReplace:
+	case KindRename:
 		return fmt.Sprintf("%s %s %s", op.Kind, op.Name, op.To)
 	case KindRead, KindWrite:
 		return fmt.Sprintf("%s %s %d", op.Kind, op.Name, op.Len)
@@ -103,12 +102,6 @@ func (i *interceptFS) file(kind Kind, name string, open func(string) (vfs.File, 
 func (i *interceptFS) Rename(oldname, newname string) error {
 	return i.hook(&Op{Kind: KindRename, Name: oldname, To: newname}, func() error {
 		return i.fs.Rename(oldname, newname)
-	})
-}
-
-func (i *interceptFS) Replace(oldname, newname string) error {
-	return i.hook(&Op{Kind: KindReplace, Name: oldname, To: newname}, func() error {
-		return i.fs.Replace(oldname, newname)
 	})
 }
 

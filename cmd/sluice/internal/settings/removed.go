@@ -11,7 +11,7 @@ import (
 var Removed = func() map[string]string {
 	const (
 		chain     = "--chain id=N,asset=ADDRESS,module=ADDRESS names a private chain"
-		caches    = "--memory-cache is the size of both caches in memory"
+		caches    = "--memory-cache is the size of the one cache in memory"
 		collected = "--unsettled-limit is what a channel may owe: it begins with a hundredth of that, and is collected at half of it, or within 24 hours"
 	)
 	removed := map[string]string{

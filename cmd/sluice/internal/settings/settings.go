@@ -80,7 +80,7 @@ func (c *Configuration) hasChain() bool { return len(c.Node.ChainURLs) > 0 }
 // NodeConfig returns the node's configuration.
 func (c *Configuration) NodeConfig() node.Config {
 	config := c.Node
-	config.Storage.BlobCache, config.SmallObjects = c.memoryCache*2/3, c.memoryCache/3
+	config.Storage.BlobCache = c.memoryCache
 	config.KeyLimits, config.AddressLimits = keys.Limits(c.keyLimits), keys.Limits(c.addressLimits)
 	if c.adminAddr != adminOff {
 		config.AdminAddr = c.adminAddr

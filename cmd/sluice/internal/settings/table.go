@@ -203,7 +203,7 @@ func storageSettings(c *Configuration) []Setting {
 		{Name: "staging-size", Value: Constant(stagingSize, "1GiB"), Check: AtLeast(stagingSize, storage.MinStagingSize),
 			Help: "Maximum size of the request bodies being sent to an object store, which are staged in memory (up to 64 MiB) and in the data folder; at least 32MiB."},
 		{Name: "memory-cache", Value: Constant(memoryCache, "96MiB"), Check: AtLeast(memoryCache, 1<<20),
-			Help: "Maximum size of the caches, in memory, of what is read often: two thirds for the rows of blobs with contents up to 16 KiB, which are not used with PostgreSQL, and a third for objects up to 32 KiB."},
+			Help: "Maximum size of the cache, in memory, of the rows of blobs, with contents up to 32 KiB; it is not used with PostgreSQL."},
 		{Name: "verify-ttl", Value: Constant(&n.VerifyTTL, "10m"), Check: notNegative(&n.VerifyTTL),
 			Help: "How long a block is served after its checksum was verified before it is verified again; 0 to verify each read. Fractions of a second are ignored."},
 		{Name: "garbage-grace", Value: computed(&n.GarbageGrace, c.garbageGrace), placeholder: "DURATION", words: "0s; 24h with PostgreSQL",

@@ -38,7 +38,7 @@ func TestCacheCountsItsMemory(t *testing.T) {
 		{shape: "a name of 5,000 bytes", rows: 1000, name: 5000, body: 1},
 		{shape: "metadata", rows: 1000, name: 8, body: 1, blob: metastore.Blob{Metadata: strings.Repeat("m", 4000)}},
 		{shape: "a body of 5,000 bytes", rows: 1000, name: 8, body: 5000},
-		{shape: "a body of 16 KiB", rows: 300, name: 8, body: 16 << 10},
+		{shape: "a body of 32 KiB", rows: 300, name: 8, body: 32 << 10},
 		{shape: "an object", rows: 3000, name: 8, size: 64 << 20},
 	} {
 		t.Run(c.shape, func(t *testing.T) {
