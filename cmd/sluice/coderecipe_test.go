@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +13,6 @@ import (
 
 	"sluice/client"
 	"sluice/cmd/sluice/internal/cli"
-	"sluice/test/testenv"
 	"sluice/wire"
 )
 
@@ -91,59 +88,4 @@ func TestEveryStatusHasAnExitCode(t *testing.T) {
 			t.Errorf("%s with status %d: exit code %d, want %d (decided: %t)", row.Code, row.Status, got, code, decided)
 		}
 	}
-}
-
-// TestRecipeNamesThePlacesOfAnErrorCode checks with a code that only the places that
-// CONTRIBUTING.md's recipe names mention it.
-func TestRecipeNamesThePlacesOfAnErrorCode(t *testing.T) {
-	recipe := recipeOf(t, "An error code")
-	places := []string{"docs/protocol.md", "httpapi/errors.go", "wire/codes.go"}
-	for _, place := range append(places, "CHANGELOG.md") {
-		if !strings.Contains(recipe, place) {
-			t.Errorf("the recipe does not name %s", place)
-		}
-	}
-	if found := mentions(t, []string{"deposit_on_chain", "CodeDepositOnChain"}, "."); !slices.Equal(found, places) {
-		t.Errorf("the code is in %q, want %q", found, places)
-	}
-}
-
-// recipeOf returns a section of CONTRIBUTING.md.
-func recipeOf(t *testing.T, title string) string {
-	t.Helper()
-	root := testenv.Must(testenv.Root())(t)
-	text := testenv.Must(os.ReadFile(filepath.Join(root, "CONTRIBUTING.md")))(t)
-	_, recipe, _ := strings.Cut(string(text), "### "+title+"\n")
-	recipe, _, _ = strings.Cut(recipe, "\n### ")
-	return recipe
-}
-
-// mentions returns the Go files and the documents below some folders that contain any of the words,
-// except tests, the changelog and the record of decisions.
-func mentions(t *testing.T, words []string, folders ...string) (found []string) {
-	t.Helper()
-	root := testenv.Must(testenv.Root())(t)
-	for _, folder := range folders {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, entry os.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"node_modules", "testdata", "decisions", "e2e"}, entry.Name())) {
-				return filepath.SkipDir
-			}
-			extension := filepath.Ext(name)
-			if entry.IsDir() || extension != ".go" && extension != ".md" || strings.HasSuffix(name, "_test.go") || entry.Name() == "CHANGELOG.md" {
-				return nil
-			}
-			text, err := os.ReadFile(name)
-			if err == nil && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(string(text), w) }) {
-				relative, _ := filepath.Rel(root, name) // it is below the root
-				found = append(found, filepath.ToSlash(relative))
-			}
-			return err
-		})
-		testenv.OK(t, err)
-	}
-	slices.Sort(found)
-	return found
 }

@@ -67,23 +67,3 @@ func TestRecipeOfASetting(t *testing.T) {
 		t.Errorf("completion offers %q", words)
 	}
 }
-
-// TestRecipeNamesThePlaces checks with two settings that only the places that CONTRIBUTING.md's
-// recipe names mention them, except the code that acts on them.
-func TestRecipeNamesThePlaces(t *testing.T) {
-	recipe := recipeOf(t, "A flag")
-	places := []string{"cmd/sluice/internal/settings/table.go", "docs/flags.md", "node/config.go"}
-	for _, place := range places {
-		if !strings.Contains(recipe, place) {
-			t.Errorf("the recipe does not name %s", place)
-		}
-	}
-	acts := []string{"node/node.go", "node/services.go"}
-	for _, words := range [][]string{{"verify-ttl", "VerifyTTL"}, {"drain-deadline", "DrainDeadline"}} {
-		found := mentions(t, words, "cmd", "node", "docs/flags.md")
-		found = slices.DeleteFunc(found, func(name string) bool { return slices.Contains(acts, name) })
-		if !slices.Equal(found, places) {
-			t.Errorf("%q is in %q, want %q", words, found, places)
-		}
-	}
-}
