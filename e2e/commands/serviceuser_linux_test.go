@@ -16,14 +16,14 @@ import (
 	"sluice/test/testenv"
 )
 
-// TestKeyCommandUnderDynamicUser creates a key as docs/operations.md documents it for the systemd
-// unit, while the service runs as another user and again after it has ended. That user must remain
+// TestKeyCommandBesideAService creates a key as docs/operations.md documents it for the packages,
+// while the service runs as another user and again after it has ended. That user must remain
 // every file's owner, so that the next start can write.
-func TestKeyCommandUnderDynamicUser(t *testing.T) {
+func TestKeyCommandBesideAService(t *testing.T) {
 	testenv.Require(t, testenv.RootMount) // mounting requires the right to become another user too
 	t.Parallel()
-	const user = 61_184                                  // the first that systemd uses for DynamicUser
-	dir, err := os.MkdirTemp("", "sluice-dynamic-user-") // other users cannot enter t.TempDir
+	const user = 61_184
+	dir, err := os.MkdirTemp("", "sluice-service-user-") // other users cannot enter t.TempDir
 	testenv.OK(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -35,8 +35,8 @@ func TestKeyCommandUnderDynamicUser(t *testing.T) {
 	testenv.OK(t, err)
 	as := []string{"setpriv", "--reuid", strconv.Itoa(user), "--regid", strconv.Itoa(user), "--clear-groups"}
 	serve := append(as, program, "serve", "--addr", "127.0.0.1:0", "--data", data)
-	command := e2e.BlockOf(t, "docs/operations.md", "sh", "--data /var/lib/private/sluice", [][2]string{
-		{"--data /var/lib/private/sluice ", "--data " + data + " "}, {"sluice key create", program + " key create"},
+	command := e2e.BlockOf(t, "docs/operations.md", "sh", "--data /var/lib/sluice", [][2]string{
+		{"--data /var/lib/sluice ", "--data " + data + " "}, {"sudo sluice key create", program + " key create"},
 	})
 	makeKey := func() {
 		t.Helper()
