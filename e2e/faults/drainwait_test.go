@@ -130,9 +130,9 @@ func TestDrainWaitOfProfiles(t *testing.T) {
 		flags []string
 		wait  string
 	}{
-		{append(e2e.HostedChoices("key"), "--admin-addr", "off"), "wait=5s"},
-		{append(e2e.HostedChoices("key"), "--admin-addr", "off", "--drain-wait", "200ms"), "wait=200ms"},
-		{nil, "wait=0s"},
+		{append(e2e.HostedChoices("key"), "--admin-addr", "off"), "wait_seconds=5 "},
+		{append(e2e.HostedChoices("key"), "--admin-addr", "off", "--drain-wait", "200ms"), "wait_seconds=0.2 "},
+		{nil, "wait_seconds=0 "},
 	} {
 		s := e2e.Start(t, e2e.Options{Flags: test.flags})
 		s.Signal(syscall.SIGTERM)
