@@ -28,7 +28,7 @@ const mostFruitless = 6;
 /** @typedef {import("./batch.js").Counted} Counted */
 
 /**
- * Asks, and downloads blobs and all that is in folders.
+ * Asks, and downloads blobs and the contents of folders.
  * @param {string} account
  * @param {string} folder the prefix that the names in the archive omit
  * @param {import("./batch.js").Item[]} items

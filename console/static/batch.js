@@ -147,7 +147,7 @@ function transfer(work, blob, url, signal, unanswered) {
   const to = { account: work.to, blobName: work.nameOf(blob.name) };
   const body = JSON.stringify({ [`${work.verb}To`]: to, ...(work.replace ? {} : { ifNoneMatch: "*" }) });
   // A move that is repeated is recognized by the ETag of its source, or else by a key. Without the
-  // ETag there is no condition, because who may not see it may not state one either.
+  // ETag there is no condition, because a caller that may not see it may not state one either.
   const headers = blob.etag ? { "If-Match": blob.etag } : work.verb === "move" ? { "Idempotency-Key": randomKey() } : {};
   return repeated(() => api.send(url, { method: "POST", body, headers: api.headers(headers), signal: unanswered }), signal);
 }

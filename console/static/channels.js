@@ -38,7 +38,7 @@ export async function channelsView(main, [id = ""], signal) {
 const empty = (service) => h("div", { class: "empty" }, h("h2", null, "There is no channel yet"), h("p", null, "A channel is the deposit of a payer, from which micropayments are made."),
   service.reads === "paid"
     ? [h("p", null, "These commands make an account, open a channel with play money, and buy a session for ten chunksets:"), h("pre", null, `sluice account new\nsluice pay --url ${api.base.href} --faucet 1000 --max-price 1 --max-spend 1000 --chunksets 10`)]
-    : [h("p", null, "Reads of this instance are not sold. An instance whose reads are, and that has play money, begins so:"), h("pre", null, "sluice serve --reads paid")]);
+    : [h("p", null, "Reads of this instance are not sold. To start an instance that sells reads for play money, run:"), h("pre", null, "sluice serve --reads paid")]);
 
 function table(channels) {
   const titles = ["Channel", "Sender", "State", "Deposit", "Accepted", "Settled", "Expires"];

@@ -10,7 +10,7 @@ await new Promise((resolve, reject) => {
 });
 const uPlot = window.uPlot;
 
-/** Steps of an axis of bytes. Those of the library are decimal, and would be labelled 97.7 KiB. */
+/** Steps of an axis of bytes. The library's are decimal, and would be labelled 97.7 KiB. */
 const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
 /** Writes a rate with three significant digits. */

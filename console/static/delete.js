@@ -5,7 +5,7 @@ import { amount, askCounted } from "./counted.js";
 import { carryOut } from "./outcome.js";
 
 /**
- * Asks, and deletes blobs and all that is in folders: the versions that were listed, and none that
+ * Asks, and deletes blobs and the contents of folders: the versions that were listed, and none that
  * replaced one since. It returns null if nothing was begun.
  * @param {string} account
  * @param {import("./batch.js").Item[]} items

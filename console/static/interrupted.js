@@ -15,7 +15,7 @@ import * as api from "./api.js";
 /** @type {Map<string, HTMLElement>} rows by upload */
 const rows = new Map();
 
-/** Offers to continue uploads: at the start, and those of other tabs when these have ended. */
+/** Offers to continue uploads: at the start, and when another tab with one has ended. */
 export async function offerInterrupted() {
   queue.addEventListener("added", ({ detail: batch }) => batch.uploads.forEach((upload) => remove(upload.uploadId)));
   for (const { uploadId } of await entries(api.base.href)) void offerWhenUnclaimed(uploadId);

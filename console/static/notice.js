@@ -11,7 +11,7 @@ import { APIError } from "./api.js";
  * if the dialog was closed.
  * @param {string} title
  * @param {(Node|string)[]} body
- * @param {Choice[]} choices the last one is that of Enter
+ * @param {Choice[]} choices Enter chooses the last one
  * @returns {{dialog: HTMLDialogElement, buttons: HTMLButtonElement[], answer: Promise<string>}}
  */
 export function openDialog(title, body, choices) {
@@ -51,7 +51,7 @@ export function openDialog(title, body, choices) {
  * Shows a dialog and returns the chosen value, or "" if it was closed.
  * @param {string} title
  * @param {(Node|string)[]} body
- * @param {Choice[]} choices the last one is that of Enter
+ * @param {Choice[]} choices Enter chooses the last one
  * @returns {Promise<string>}
  */
 export const ask = (title, body, choices) => openDialog(title, body, choices).answer;

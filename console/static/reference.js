@@ -10,7 +10,7 @@ import { info } from "./api.js";
 /** Details about refusals that the shared description does not have, by status. */
 const refusals = {
   400: "The request is malformed. Nothing was done.", 401: "There is no key, or it is not known.", 402: "The request must be paid for, or its payment was refused.",
-  403: "The key may not do this, or its quota is used up.", 404: "The path names nothing that exists.", 409: "It is in a state in which this cannot be done.",
+  403: "The key may not do this, or its quota is used up.", 404: "Nothing exists at this path.", 409: "It is in a state in which this cannot be done.",
   410: "It has ended or expired.", 412: "A condition does not hold, and nothing was changed.", 413: "The body is too large.", 416: "The range is after the end.", 422: "Its Idempotency-Key belongs to another request.", 507: "There is no space left.",
   429: "There are too many requests: repeat it after Retry-After.", 503: "The service cannot do this now: repeat it after Retry-After.", default: "Every other refusal or failure: Error-Code identifies it.",
 };

@@ -18,7 +18,7 @@ const lives = [["1 hour", 3600], ["1 day", 86400], ["7 days", 7 * 86400]];
  */
 export async function shareBlob(account, name) {
   const url = api.blobURL(account, name);
-  const answer = await askSigner([h("p", null, "Who has the link can read ", h("strong", null, visible(name)), " without a key.")],
+  const answer = await askSigner([h("p", null, "Anybody with the link can read ", h("strong", null, visible(name)), " without a key.")],
     [{ label: "Address without a signature", value: "address" }]);
   if (answer.value === "address") await copy(url, "Address");
   else if (answer.value === "sign") await copySigned(account, name, "read", answer.seconds, (token) => `${url}?${token}`);
@@ -39,7 +39,7 @@ export async function shareFolder(account, prefix) {
     field.setCustomValidity(!creates.checked ? "" : field.value ? wrongName(prefix + field.value) : "The name is empty.");
   };
   field.addEventListener("input", check);
-  const choice = h("fieldset", { class: "choice", onchange: check }, h("legend", null, "Who has the link can, without a key,"),
+  const choice = h("fieldset", { class: "choice", onchange: check }, h("legend", null, "Anybody with the link can, without a key,"),
     h("label", { class: "check" }, h("input", { type: "radio", name: "permits", value: "read", checked: true }), "list and read everything in this folder"),
     h("label", { class: "check" }, creates, "store one blob, which must not exist"));
   const answer = await askSigner([choice, label, field], []);

@@ -37,7 +37,7 @@ export async function transferItems(verb, account, shown, items) {
   const clash = (known) => {
     if (!prefix.startsWith(folder()) || known !== parseAccount(account).account) return "";
     const both = [...names].find((name) => names.has(nameOf(name)));
-    return both ? `The place of ${visibleText(both)} would be that of another blob that is selected. Take them one after the other.` : "";
+    return both ? `${visibleText(both)} would replace another selected blob. Take them one after the other.` : "";
   };
   /** Reports whether the items can go there. */
   const offered = (to, into) => !wrongFolder(account, prefix, items, to, into);

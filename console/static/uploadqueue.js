@@ -1,5 +1,5 @@
-// The uploads of this page: a few files are sent at the same time, those that were chosen first come
-// first.
+// The uploads of this page: a few files are sent at the same time, in the order in which they were
+// chosen.
 
 import { release } from "./claims.js";
 

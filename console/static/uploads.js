@@ -40,7 +40,7 @@ export async function offer(found, to) {
   const uploads = [];
   for (const { file, path, handle } of found) {
     const name = to.prefix + path;
-    // The expiry of an upload is that with which it was begun.
+    // An upload keeps the expiry with which it began.
     const before = interrupted.find((e) => e.account === to.account && e.name === name && e.expires === options.expires && sameFile(e, file) && !queue.has(e.uploadId));
     const more = before && (await claim(before.uploadId)) ? before : {}; // another tab continues its own
     uploads.push(new Upload(file, to.account, name, options, { ...more, handle }));
@@ -48,7 +48,7 @@ export async function offer(found, to) {
   queue.add(new UploadBatch(to, options, uploads));
 }
 
-/** Reports whether a file is that of an upload which was interrupted. */
+/** Reports whether an interrupted upload sent this file. */
 export const sameFile = (entry, file) => entry.size === file.size && entry.modified === file.lastModified;
 
 function expiresAt(choice, at) {

@@ -51,7 +51,7 @@ func TestConsoleSharesLinks(t *testing.T) {
 		return path
 	}
 	p.press("Copy link")
-	p.untilText("dialog", "Who has the link can read")
+	p.untilText("dialog", "Anybody with the link can read")
 	p.screenshots("share")
 	p.press("Copy link")
 	p.until(`document.querySelector("dialog[open] input:invalid")`) // without a secret

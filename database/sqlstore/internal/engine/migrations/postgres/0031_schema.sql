@@ -81,7 +81,7 @@ CREATE TABLE garbage (
 -- The order in which garbage becomes due. Contents that are not due are not read.
 CREATE INDEX garbage_since ON garbage (since, content);
 
--- Where each part begins of a content with parts of any size, and its bytes.
+-- The parts of a content with parts of any size: where each begins, and its number of bytes.
 CREATE TABLE starts (
     content  BYTEA  NOT NULL,
     part     BIGINT NOT NULL,
@@ -91,10 +91,10 @@ CREATE TABLE starts (
     PRIMARY KEY (content, part)
 );
 CREATE UNIQUE INDEX starts_start ON starts (content, start);
--- The rows of a content go with its row of garbage, in whatever way that is deleted.
+-- Whatever deletes a content's row of garbage deletes its rows, too.
 CREATE FUNCTION drop_starts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    -- By the key, however many rows there are and whatever the planner knows of them.
+    -- An array lets the planner use the key even if its statistics are old.
     DELETE FROM starts WHERE content = ANY (ARRAY(SELECT content FROM gone));
     RETURN NULL;
 END
@@ -260,8 +260,8 @@ CREATE TABLE usage_sums (
     channels BIGINT NOT NULL DEFAULT 0,
     retained BIGINT NOT NULL DEFAULT 0
 );
--- Whoever inserts a row with a charge adds it to usage. Triggers subtract the charges of rows that are
--- deleted, by rows of usage, so that concurrent writers share no row.
+-- The transaction that inserts a row with a charge adds it to usage. Triggers subtract the charges of
+-- rows that are deleted, by rows of usage, so that concurrent writers share no row.
 CREATE FUNCTION release_charges() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     -- The id begins with the time in milliseconds, like those of the program.
@@ -309,7 +309,7 @@ CREATE TABLE channels (
     credit             BIGINT NOT NULL DEFAULT 0,
     settled            BIGINT NOT NULL DEFAULT 0,
     closed             BIGINT,
-    folded             BIGINT NOT NULL DEFAULT 0, -- the sum of count times price of sales that were folded, of which no row is left
+    folded             BIGINT NOT NULL DEFAULT 0, -- the sum of count times price of folded sales, which have no rows any more
     owner              BYTEA,                     -- that opened it
     submitted          BIGINT NOT NULL DEFAULT 0, -- the amount of the submission in flight, or 0
     stopped            BYTEA,                     -- why nothing is sold over the channel
@@ -326,7 +326,7 @@ CREATE UNIQUE INDEX channels_parties ON channels (payment_channel_id, receiver, 
 CREATE INDEX channels_elsewhere ON channels (elsewhere) WHERE elsewhere > 0;
 
 -- Rows are inserted and never updated. A sale to a session is folded when the session is purged, any
--- other one by its age. A return to the credit has a negative count, and neither sequence nor session.
+-- other sale by its age. A return to the credit has a negative count, and neither sequence nor session.
 CREATE TABLE sales (
     id       BYTEA  NOT NULL PRIMARY KEY,
     channel  BYTEA  NOT NULL,
@@ -440,8 +440,8 @@ CREATE TABLE nodes (
 -- with a COMMIT that was not answered can be looked up. Ids begin with the time of their creation.
 CREATE TABLE transactions (id BYTEA NOT NULL PRIMARY KEY);
 
--- The chain of records by which it is recognized that another database uses the bytes, or that the
--- database or the bytes were set back. Those with outside = 1 are known to be beside the bytes. The
+-- The chain of records that reveals another database on the same bytes, and a database or bytes that
+-- were set back. Those with outside = 1 are known to be beside the bytes. The
 -- newest are retained.
 CREATE TABLE records (
     number   BIGINT NOT NULL PRIMARY KEY,
@@ -453,16 +453,16 @@ CREATE TABLE records (
 -- One row.
 CREATE TABLE history (
     generation  BIGINT NOT NULL PRIMARY KEY,
-    set_back    BYTEA,  -- how it was seen that the instance was set back, in lines
-    kept_before BIGINT, -- objects that were made before it, and that nothing refers to, are kept until kept_until
+    set_back    BYTEA,  -- the signs that the instance was set back, in lines
+    kept_before BIGINT, -- unreferenced objects from before it are kept until kept_until
     kept_until  BIGINT
 );
 INSERT INTO history (generation) VALUES (1);
 
 -- Lists.
 
--- A page of a listing, in one statement and one state of the database. What it reads grows with
--- the entries of the page, not with the names in a group, which it skips.
+-- A page of a listing, in one statement and one state of the database. It skips the names in a
+-- group, so its reads grow with the entries of the page alone.
 --
 -- The page starts with the first name that is not less than first, and has the names that begin
 -- with prefix. A name in which the delimiter follows the prefix, unless that is empty, stands for
@@ -471,7 +471,7 @@ INSERT INTO history (generation) VALUES (1);
 -- total, but at least one.
 --
 -- A row of kind 0 is a blob, whose name is head and tail together; one of kind 1 a group, in head;
--- and one of kind 2, which is the last, says that there are more. Names that share their first
+-- and one of kind 2, always the last, reports that there are more. Names that share their first
 -- 2,000 bytes are ordered by the index blobs_long_names, one head at a time.
 CREATE FUNCTION list_blobs(
     of_account BYTEA, prefix BYTEA, delimiter BYTEA, after BYTEA, first BYTEA, live_after BIGINT,

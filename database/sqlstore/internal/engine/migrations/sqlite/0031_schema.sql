@@ -81,7 +81,7 @@ CREATE TABLE garbage (
 -- The order in which garbage becomes due. Contents that are not due are not read.
 CREATE INDEX garbage_since ON garbage (since, content);
 
--- Where each part begins of a content with parts of any size, and its bytes.
+-- The parts of a content with parts of any size: where each begins, and its number of bytes.
 CREATE TABLE starts (
     content  BLOB   NOT NULL,
     part     BIGINT NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE starts (
     PRIMARY KEY (content, part)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX starts_start ON starts (content, start);
--- The rows of a content go with its row of garbage, in whatever way that is deleted.
+-- Whatever deletes a content's row of garbage deletes its rows, too.
 CREATE TRIGGER starts_dropped AFTER DELETE ON garbage BEGIN
     DELETE FROM starts WHERE content = OLD.content;
 END;
@@ -251,8 +251,8 @@ CREATE TABLE usage_sums (
     channels BIGINT NOT NULL DEFAULT 0,
     retained BIGINT NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
--- Whoever inserts a row with a charge adds it to usage. Triggers subtract the charges of rows that are
--- deleted, from the sums, because SQLite has one writer.
+-- The transaction that inserts a row with a charge adds it to usage. Triggers subtract the charges of
+-- rows that are deleted, from the sums, because SQLite has one writer.
 CREATE TRIGGER garbage_deleted AFTER DELETE ON garbage WHEN OLD.owner IS NOT NULL AND OLD.charge <> 0 BEGIN
     INSERT INTO usage_sums (owner, bytes, uploads, retained) VALUES (OLD.owner, 0, 0, -OLD.charge)
         ON CONFLICT (owner) DO UPDATE SET retained = retained + excluded.retained;
@@ -271,9 +271,9 @@ END;
 
 -- Sessions and payments.
 
--- Sessions. What is left of a session and what was used are in rows of their own, of which a page has
--- many more: a transaction with uses of many sessions changes fewer pages. sessions is a view with the
--- columns that the table has on PostgreSQL; the two counts are -1 if their row is missing.
+-- Sessions. The counts of used and remaining chunksets are in rows of their own. These are small, so a
+-- transaction with uses of many sessions changes few pages. sessions is a view with the columns that
+-- the table has on PostgreSQL; the two counts are -1 if their row is missing.
 CREATE TABLE session_terms (
     id            BLOB    NOT NULL PRIMARY KEY,
     counts        INTEGER NOT NULL, -- the row of session_counts
@@ -337,7 +337,7 @@ CREATE TABLE channels (
     credit             BIGINT NOT NULL DEFAULT 0,
     settled            BIGINT NOT NULL DEFAULT 0,
     closed             BIGINT,
-    folded             BIGINT NOT NULL DEFAULT 0, -- the sum of count times price of sales that were folded, of which no row is left
+    folded             BIGINT NOT NULL DEFAULT 0, -- the sum of count times price of folded sales, which have no rows any more
     owner              BLOB,                      -- that opened it
     submitted          BIGINT NOT NULL DEFAULT 0, -- the amount of the submission in flight, or 0
     stopped            BLOB,                      -- why nothing is sold over the channel
@@ -354,7 +354,7 @@ CREATE UNIQUE INDEX channels_parties ON channels (payment_channel_id, receiver, 
 CREATE INDEX channels_elsewhere ON channels (elsewhere) WHERE elsewhere > 0;
 
 -- Rows are inserted and never updated. A sale to a session is folded when the session is purged, any
--- other one by its age. A return to the credit has a negative count, and neither sequence nor session.
+-- other sale by its age. A return to the credit has a negative count, and neither sequence nor session.
 CREATE TABLE sales (
     id       BLOB   NOT NULL PRIMARY KEY,
     channel  BLOB   NOT NULL,
@@ -464,8 +464,8 @@ CREATE TABLE nodes (
     expires  BIGINT NOT NULL
 ) WITHOUT ROWID;
 
--- The chain of records by which it is recognized that another database uses the bytes, or that the
--- database or the bytes were set back. Those with outside = 1 are known to be beside the bytes. The
+-- The chain of records that reveals another database on the same bytes, and a database or bytes that
+-- were set back. Those with outside = 1 are known to be beside the bytes. The
 -- newest are retained.
 CREATE TABLE records (
     number   BIGINT NOT NULL PRIMARY KEY,
@@ -477,8 +477,8 @@ CREATE TABLE records (
 -- One row.
 CREATE TABLE history (
     generation  BIGINT NOT NULL PRIMARY KEY,
-    set_back    BLOB,   -- how it was seen that the instance was set back, in lines
-    kept_before BIGINT, -- objects that were made before it, and that nothing refers to, are kept until kept_until
+    set_back    BLOB,   -- the signs that the instance was set back, in lines
+    kept_before BIGINT, -- unreferenced objects from before it are kept until kept_until
     kept_until  BIGINT
 ) WITHOUT ROWID;
 INSERT INTO history (generation) VALUES (1);
