@@ -78,7 +78,7 @@ func TestComposeRuns(t *testing.T) {
 			t.Errorf("%s publishes %q, want %s and no address of the network", name, service.Ports, published)
 		}
 		data, listens := filepath.Join(testenv.MemoryDir(t), "data"), testenv.ReserveAddress(t)
-		replaced := strings.NewReplacer(append(slices.Clone(stores[:6]), "/data", data, "0.0.0.0:9090", listens, "127.0.0.1:9090", listens, ":9091", "127.0.0.1:0")...)
+		replaced := strings.NewReplacer(append(slices.Clone(stores[:6]), "/data", data, "0.0.0.0:9090", listens, "127.0.0.1:9090", listens)...)
 		maps.Copy(image, service.Environment)
 		service.Environment = image
 		if key == "" {
@@ -88,7 +88,7 @@ func TestComposeRuns(t *testing.T) {
 			key = strings.TrimSpace(string(testenv.Must(exec.Command(create[0], create[1:]...).Output())(t)))
 		}
 		node := &e2e.Server{T: t, Data: data}
-		node.Run(service.line(replaced, e2e.Sluice, "AWS_SECRET_ACCESS_KEY=secret"))
+		node.Run(service.line(replaced, e2e.Sluice, "AWS_SECRET_ACCESS_KEY=secret", "SLUICE_ADMIN_ADDR=127.0.0.1:0"))
 		t.Cleanup(func() { node.Stop(); node.CheckLog() })
 		nodes = append(nodes, node)
 	}
