@@ -18,6 +18,7 @@ import (
 	"sluice/database"
 	"sluice/exchange/transfer"
 	"sluice/integrity"
+	"sluice/internal/auditlog"
 	"sluice/internal/connlimit"
 	"sluice/internal/logbuffer"
 	"sluice/internal/tracing"
@@ -42,6 +43,7 @@ type Exchange struct {
 	Caller        *access.Caller    // owner of the request's key; nil: no valid key
 	BadCredential error             // why the credential in the request is invalid
 	Allowance     *access.Allowance // the caller's limits or its address's
+	Access        auditlog.Access   // to a blob, for the audit log; its Bytes are set when it has taken effect
 
 	door    *Door
 	service *Service
@@ -265,6 +267,7 @@ func (x *Exchange) End() {
 		x.endSpan()
 	}
 	x.logRequest()
+	x.auditAccess()
 	if broken {
 		panic(http.ErrAbortHandler)
 	}

@@ -21,6 +21,7 @@ import (
 	"sluice/access/keys"
 	"sluice/exchange/transfer"
 	"sluice/history"
+	"sluice/internal/auditlog"
 	"sluice/internal/logbuffer"
 	"sluice/internal/metrics"
 	"sluice/internal/tracing"
@@ -44,6 +45,10 @@ type Config struct {
 	// LogPaths adds to the lines about requests the path, with the names of accounts and blobs, and
 	// the error's code. It is for a developer's terminal, and has no effect if there are Keys.
 	LogPaths bool
+	// AuditLog has a line for each change of a blob, and with AuditReads for each read; nil: there
+	// is none.
+	AuditLog   *auditlog.Log
+	AuditReads bool
 
 	Limiter        *access.Limiter  // of keys and addresses; nil: no limits, allowed only if Keys is nil
 	TrustedProxies []netip.Prefix   // their X-Forwarded-For is trusted; may be empty
@@ -76,6 +81,8 @@ type Service struct {
 	minRate        transfer.MinRate
 	log            requestLog
 	serverErrors   serverErrors
+	audit          *auditlog.Log // nil: there is none
+	auditReads     bool
 	metrics        *metrics.Requests
 	tracer         *tracing.Tracer // nil: no traces
 	readiness      *readiness
@@ -89,8 +96,9 @@ type Service struct {
 func New(c Config) (*Service, error) {
 	s := &Service{
 		keys: c.Keys, origins: anyOrigin{}, trustedProxies: c.TrustedProxies, limiter: c.Limiter, history: c.History,
-		slots:     newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
-		minRate:   cmp.Or(c.MinRate, transfer.DefaultMinRate),
+		slots:   newSlots(cmp.Or(c.MaxRequests, DefaultMaxRequests)),
+		minRate: cmp.Or(c.MinRate, transfer.DefaultMinRate),
+		audit:   c.AuditLog, auditReads: c.AuditReads,
 		metrics:   metrics.NewRequests(c.Metrics, allCodes()),
 		tracer:    c.Tracer,
 		readiness: &readiness{check: c.Ready, log: c.Log},

@@ -50,6 +50,7 @@ func (s *Server) putBlob(x *call) error {
 	if err = body.Confirm(err); err != nil {
 		return err
 	}
+	x.Access.Bytes = b.Size
 	x.SetValidators(s.validatorsOf(&b))
 	if x.linked {
 		x.Fields.Set("Cache-Control", notCached)

@@ -12,6 +12,7 @@ import (
 	"sluice/database"
 	"sluice/exchange"
 	"sluice/exchange/headers"
+	"sluice/internal/auditlog"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -55,6 +56,9 @@ func (s *Server) copyBlob(x *call) error {
 	if err := s.parseTransfer(&in, &t); err != nil {
 		return err
 	}
+	if x.Access.Action != "" {
+		x.Access = t.access()
+	}
 	if err := s.permitTransfer(x, &t); err != nil {
 		return err
 	}
@@ -62,7 +66,17 @@ func (s *Server) copyBlob(x *call) error {
 	if err != nil {
 		return err
 	}
+	x.Access.Bytes = b.Size
 	return s.writeCopied(x, b)
+}
+
+// access returns the access to the blobs, for the audit log.
+func (t *transferral) access() auditlog.Access {
+	a := auditlog.Access{Action: auditlog.Copy, Account: t.to.Account, Name: t.to.Name, FromAccount: t.from.Account, FromName: t.from.Name}
+	if t.moves {
+		a.Action = auditlog.Move
+	}
+	return a
 }
 
 // parseTransfer parses a request's body.

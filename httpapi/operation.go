@@ -1,6 +1,9 @@
 package httpapi
 
-import "sluice/wire/link"
+import (
+	"sluice/internal/auditlog"
+	"sluice/wire/link"
+)
 
 type operation struct {
 	rule   rule
@@ -9,9 +12,10 @@ type operation struct {
 	probe bool
 	// writes marks a change of the database, which the fence can forbid.
 	writes bool
-	link   link.Verb // of links that permit it; "": none does
-	lists  bool      // it lists blobs, so a link must be for a prefix
-	fault  string    // the operation as rules of faults name it; "": it has no faults
+	link   link.Verb       // of links that permit it; "": none does
+	lists  bool            // it lists blobs, so a link must be for a prefix
+	audits auditlog.Action // how it accesses the blob in its path; "": it does not
+	fault  string          // the operation as rules of faults name it; "": it has no faults
 }
 
 // rule decides whether a caller may use a hosted service's route: it returns nil, or the reason for

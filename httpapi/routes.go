@@ -5,6 +5,7 @@ import (
 
 	"sluice/access"
 	"sluice/httpapi/internal/router"
+	"sluice/internal/auditlog"
 	"sluice/wire/link"
 )
 
@@ -31,6 +32,7 @@ func routes(s *Server) []router.Route[operation] {
 		add(method, pattern, rule, handle)
 		table[len(table)-1].Value.writes = true
 	}
+	audits := func(action auditlog.Action) { table[len(table)-1].Value.audits = action }
 	permits := func(verb link.Verb) { table[len(table)-1].Value.link = verb }
 	unprefixed := func(method, pattern string, op operation) {
 		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: op, Unprefixed: true})
@@ -52,10 +54,14 @@ func routes(s *Server) []router.Route[operation] {
 	table[len(table)-1].Value.lists = true
 	add("GET", "/v1/blobs/{account}/{blobName...}", read, s.getBlob)
 	permits(link.Read)
+	audits(auditlog.Read)
 	write("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.putBlob)
 	permits(link.Create)
+	audits(auditlog.Write)
 	write("POST", "/v1/blobs/{account}/{blobName...}", requireScopeAt(access.ScopeWrite, blobInPath), s.copyBlob)
+	audits(auditlog.Copy)
 	write("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
+	audits(auditlog.Delete)
 
 	write("POST", "/v1/multipart-uploads", requireScope(access.ScopeWrite), s.beginUpload)
 	add("GET", "/v1/multipart-uploads", requireKey(access.ScopeWrite, accountInQuery), s.listUploads)

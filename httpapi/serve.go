@@ -11,6 +11,7 @@ import (
 	"sluice/exchange"
 	"sluice/exchange/headers"
 	"sluice/httpapi/internal/router"
+	"sluice/internal/auditlog"
 	"sluice/internal/metrics"
 	"sluice/metering"
 	"sluice/wire"
@@ -93,6 +94,11 @@ func (s *Server) serve(x *call) error {
 }
 
 func (s *Server) serveRoute(x *call, op operation) error {
+	if s.Audits(op.audits) {
+		if account, name, err := x.blobTarget(); err == nil {
+			x.Access = auditlog.Access{Action: op.audits, Account: account, Name: name}
+		}
+	}
 	if s.keys != nil {
 		if err := op.rule(x); err != nil {
 			return err

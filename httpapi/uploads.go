@@ -12,6 +12,7 @@ import (
 	"sluice/database"
 	"sluice/exchange"
 	"sluice/exchange/headers"
+	"sluice/internal/auditlog"
 	"sluice/metastore"
 	"sluice/wire"
 )
@@ -122,10 +123,16 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return err
 	}
+	if s.Audits(auditlog.Write) {
+		if u, err := s.blobs.FindUpload(x.Request.Context(), x.params.Get("uploadId")); err == nil {
+			x.Access = auditlog.Access{Action: auditlog.Write, Account: u.Account, Name: u.Name}
+		}
+	}
 	u, err := s.blobs.Complete(x.Request.Context(), x.params.Get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, precondition)
 	if err != nil {
 		return exchange.UploadError(err)
 	}
+	x.Access.Bytes = u.Size
 	x.SetValidators(headers.NewValidators(checksum.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }

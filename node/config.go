@@ -35,6 +35,8 @@ type Config struct {
 	Profile     Profile
 	LogRequests exchange.LoggedRequests // "" for all
 	LogPaths    bool                    // the log of requests is for a developer, see exchange.Config
+	AuditLog    string                  // file, or auditlog.Stdout, for a line about each change of a blob; "" for none
+	AuditReads  bool                    // the audit log has reads, too
 
 	Network
 	Callers
@@ -166,6 +168,9 @@ func (c *Config) validateNetwork() error {
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key: either requires the other"))
+	}
+	if c.AuditReads && c.AuditLog == "" {
+		errs = append(errs, errors.New("--audit-reads: it requires --audit-log"))
 	}
 	return errors.Join(errs...)
 }

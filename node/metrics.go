@@ -15,6 +15,7 @@ import (
 	"sluice/database"
 	"sluice/exchange"
 	"sluice/httpapi"
+	"sluice/internal/auditlog"
 	"sluice/internal/connlimit"
 	"sluice/internal/metrics"
 	"sluice/internal/task"
@@ -47,6 +48,7 @@ func (n *Node) registerMetrics() {
 	registerChannels(set, n.channels)
 	registerCollector(set, n.channels, n.collector, n.receiver.ahead)
 	registerReturns(set, n.returns)
+	registerAudit(set, n.audit)
 	n.stores.RegisterMetrics(set)
 	if n.cert != nil {
 		registerCertificate(set, n.cert)
@@ -71,9 +73,17 @@ func DescribeMetrics() []metrics.Metric {
 	registerChannels(set, nil)
 	registerCollector(set, nil, nil, func() float64 { return 0 })
 	registerReturns(set, nil)
+	registerAudit(set, nil)
 	storage.DescribeMetrics(set)
 	registerCertificate(set, nil)
 	return set.Metrics()
+}
+
+func registerAudit(set *metrics.Set, l *auditlog.Log) {
+	counts := map[string]func() int64{"written": l.Written, "lost": l.Lost}
+	set.Counters("sluice_audit_lines_total", "Lines of the audit log that were written, and that could not be written.", "result", slices.Sorted(maps.Keys(counts)), func(result string) int64 {
+		return counts[result]()
+	})
 }
 
 func registerProcess(set *metrics.Set, version string) {

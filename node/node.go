@@ -23,6 +23,7 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/httpapi"
+	"sluice/internal/auditlog"
 	"sluice/internal/connlimit"
 	"sluice/internal/datadir"
 	"sluice/internal/httpconn"
@@ -58,7 +59,8 @@ type Node struct {
 	api         *httpapi.Server
 	limiter     *access.Limiter // of keys and addresses
 	connections *connlimit.Limiter
-	members     *membership // nil if no other node can run
+	audit       *auditlog.Log // nil: there is none
+	members     *membership   // nil if no other node can run
 	tasks       *taskLog
 	census      *census
 	unmet       atomic.Pointer[[]storage.ConditionName] // by the last check of ready; nil: none was made
@@ -80,6 +82,16 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 		if n.cert, err = loadCertificate(c.TLSCert, c.TLSKey); err != nil {
 			return nil, err
 		}
+	}
+	if c.AuditLog != "" {
+		if n.audit, err = auditlog.Open(c.AuditLog, log); err != nil {
+			return nil, fmt.Errorf("--audit-log: %w", err)
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, n.audit.Close())
+			}
+		}()
 	}
 	if err := n.openReceiver(ctx); err != nil {
 		return nil, err
@@ -246,8 +258,8 @@ func (n *Node) urlOf(addr string, port int) string {
 
 // Run serves until it receives from signals, then it drains: a second signal ends
 // the drain wait, a further one aborts the running requests. A value from reload
-// reloads the TLS certificate. Run returns nil if all requests completed within the
-// drain deadline.
+// reloads the TLS certificate and reopens the audit log. Run returns nil if all
+// requests completed within the drain deadline.
 //
 // Run also drains when a store accepts no writes until it is opened again. It
 // returns the reason, so that the process exits and a supervisor starts it again.
@@ -277,6 +289,9 @@ func (n *Node) Run(signals, reload <-chan os.Signal) error {
 	}
 	stop()
 	n.api.FlushLog()
+	if err := n.audit.Close(); err != nil {
+		n.log.Error("cannot write the audit log", "error", err)
+	}
 	n.closeTraces()
 	if err = errors.Join(err, n.stopAdmin(), n.returns.Close()); err != nil {
 		// Requests are still running. Closing their stores would only add errors,
@@ -338,10 +353,28 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 		tasks.Go(func() { n.receiver.clock.watch(ctx, n.log) })
 		tasks.Go(func() { n.receiver.watchGas(ctx, n.channels, &n.config, n.log) })
 	}
+	certificates := make(chan os.Signal, 1)
 	if n.cert != nil {
-		tasks.Go(func() { n.cert.watch(ctx, reload, n.log) })
+		tasks.Go(func() { n.cert.watch(ctx, certificates, n.log) })
 	}
+	tasks.Go(func() { n.reopenFiles(ctx, reload, certificates) })
 	tasks.Wait()
+}
+
+// reopenFiles reopens the audit log for each signal, and passes it on, until ctx ends.
+func (n *Node) reopenFiles(ctx context.Context, reload <-chan os.Signal, certificates chan<- os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-reload:
+			n.audit.Reopen()
+			select {
+			case certificates <- s:
+			default: // a signal is pending, or nobody waits for it
+			}
+		}
+	}
 }
 
 // lead does the leader's work until ctx ends, and reports each run of a task.

@@ -229,6 +229,8 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 			RequestLog:     n.requestLog,
 			LoggedRequests: c.LogRequests,
 			LogPaths:       c.LogPaths,
+			AuditLog:       n.audit,
+			AuditReads:     c.AuditReads,
 			Limiter:        n.limiter,
 			TrustedProxies: proxies,
 			MaxRequests:    int64(c.MaxRequests),

@@ -102,6 +102,7 @@ func (s *Server) copyObject(x *call) error {
 	if err != nil {
 		return err
 	}
+	x.Access.FromAccount, x.Access.FromName = accountOfPlace(o.From), o.From.Name
 	b, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
 		if err := s.ensureBucket(x); err != nil {
 			return nil, err
@@ -111,6 +112,7 @@ func (s *Server) copyObject(x *call) error {
 	if err != nil {
 		return err
 	}
+	x.Access.Bytes = b.Size
 	x.setExpiration(&b)
 	return x.writeXML(http.StatusOK, document.Copied("CopyObjectResult", b.Modified, checksum.ETag(b.Size, b.CRC64), checksumsOf(&b)))
 }

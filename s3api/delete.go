@@ -13,6 +13,7 @@ import (
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/exchange"
+	"sluice/internal/auditlog"
 	"sluice/metastore"
 	"sluice/s3api/internal/document"
 	"sluice/wire"
@@ -59,6 +60,7 @@ func (s *Server) deleteObjects(x *call) error {
 	}
 	var result document.DeleteResult
 	for i, o := range wanted.Objects {
+		x.Audit(auditlog.Access{Action: auditlog.Delete, Account: x.account, Name: o.Key}, errs[i])
 		switch err := errs[i]; {
 		case err != nil:
 			row := errorTable.RowOf(err)

@@ -280,6 +280,7 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return exchange.UploadError(err)
 	}
+	x.Access.Bytes = done.Size
 	result := metastore.Blob{CRC64: done.CRC64, Metadata: metadata}
 	if u.State != metastore.UploadOpen { // it no longer has its checksum's type
 		if b, err := s.lookUp(x); err == nil && b.Modified.Equal(done.Modified) {

@@ -9,6 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/exchange"
+	"sluice/internal/auditlog"
 	"sluice/s3api/internal/model"
 	"sluice/wire"
 )
@@ -31,25 +32,25 @@ var routes = append(questions(), []route{
 	{http.MethodGet, bucketLevel, "list-type", operation{name: "ListObjectsV2", handle: (*Server).listObjectsV2, scope: access.ScopeRead}},
 	{http.MethodGet, bucketLevel, "", operation{name: "ListObjects", handle: (*Server).listObjects, scope: access.ScopeRead}},
 	{http.MethodPost, bucketLevel, "delete", operation{name: "DeleteObjects", handle: (*Server).deleteObjects, scope: access.ScopeWrite, writes: true}},
-	{http.MethodPost, bucketLevel, "", operation{name: "PostObject", handle: (*Server).postObject, writes: true}},
+	{http.MethodPost, bucketLevel, "", operation{name: "PostObject", handle: (*Server).postObject, writes: true, audits: auditlog.Write}},
 
 	{http.MethodGet, objectLevel, "acl", operation{name: "GetObjectAcl", handle: (*Server).getACL, scope: access.ScopeRead}},
 	{http.MethodGet, objectLevel, "tagging", operation{name: "GetObjectTagging", handle: (*Server).getTagging, scope: access.ScopeRead}},
 	{http.MethodGet, objectLevel, "attributes", operation{name: "GetObjectAttributes", handle: (*Server).getAttributes, scope: access.ScopeRead}},
 	{http.MethodGet, objectLevel, "uploadId", operation{name: "ListParts", handle: (*Server).listParts, scope: access.ScopeWrite}},
-	{http.MethodGet, objectLevel, "", operation{name: "GetObject", handle: (*Server).getObject, scope: access.ScopeRead}},
-	{http.MethodHead, objectLevel, "", operation{name: "HeadObject", handle: (*Server).getObject, scope: access.ScopeRead}},
+	{http.MethodGet, objectLevel, "", operation{name: "GetObject", handle: (*Server).getObject, scope: access.ScopeRead, audits: auditlog.Read}},
+	{http.MethodHead, objectLevel, "", operation{name: "HeadObject", handle: (*Server).getObject, scope: access.ScopeRead, audits: auditlog.Read}},
 	{http.MethodPut, objectLevel, "acl", operation{name: "PutObjectAcl", handle: (*Server).putACL, scope: access.ScopeWrite}},
-	{http.MethodPut, objectLevel, "tagging", operation{name: "PutObjectTagging", handle: (*Server).putTagging, scope: access.ScopeWrite, writes: true}},
+	{http.MethodPut, objectLevel, "tagging", operation{name: "PutObjectTagging", handle: (*Server).putTagging, scope: access.ScopeWrite, writes: true, audits: auditlog.Tag}},
 	{http.MethodPut, objectLevel, "uploadId", operation{name: "UploadPartCopy", handle: (*Server).copyPart, scope: access.ScopeWrite, writes: true, copies: true}},
 	{http.MethodPut, objectLevel, "uploadId", operation{name: "UploadPart", handle: (*Server).uploadPart, scope: access.ScopeWrite, writes: true}},
-	{http.MethodPut, objectLevel, "", operation{name: "CopyObject", handle: (*Server).copyObject, scope: access.ScopeWrite, writes: true, copies: true}},
-	{http.MethodPut, objectLevel, "", operation{name: "PutObject", handle: (*Server).putObject, scope: access.ScopeWrite, writes: true}},
-	{http.MethodDelete, objectLevel, "tagging", operation{name: "DeleteObjectTagging", handle: (*Server).deleteTagging, scope: access.ScopeWrite, writes: true}},
+	{http.MethodPut, objectLevel, "", operation{name: "CopyObject", handle: (*Server).copyObject, scope: access.ScopeWrite, writes: true, copies: true, audits: auditlog.Copy}},
+	{http.MethodPut, objectLevel, "", operation{name: "PutObject", handle: (*Server).putObject, scope: access.ScopeWrite, writes: true, audits: auditlog.Write}},
+	{http.MethodDelete, objectLevel, "tagging", operation{name: "DeleteObjectTagging", handle: (*Server).deleteTagging, scope: access.ScopeWrite, writes: true, audits: auditlog.Tag}},
 	{http.MethodDelete, objectLevel, "uploadId", operation{name: "AbortMultipartUpload", handle: (*Server).abortUpload, scope: access.ScopeWrite, writes: true}},
-	{http.MethodDelete, objectLevel, "", operation{name: "DeleteObject", handle: (*Server).deleteObject, scope: access.ScopeWrite, writes: true}},
+	{http.MethodDelete, objectLevel, "", operation{name: "DeleteObject", handle: (*Server).deleteObject, scope: access.ScopeWrite, writes: true, audits: auditlog.Delete}},
 	{http.MethodPost, objectLevel, "uploads", operation{name: "CreateMultipartUpload", handle: (*Server).createUpload, scope: access.ScopeWrite, writes: true}},
-	{http.MethodPost, objectLevel, "uploadId", operation{name: "CompleteMultipartUpload", handle: (*Server).completeUpload, scope: access.ScopeWrite, writes: true}},
+	{http.MethodPost, objectLevel, "uploadId", operation{name: "CompleteMultipartUpload", handle: (*Server).completeUpload, scope: access.ScopeWrite, writes: true, audits: auditlog.Write}},
 }...)
 
 // signatureV2 are the parameters of URLs that are presigned with version 2, which a local instance

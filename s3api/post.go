@@ -42,6 +42,7 @@ func (s *Server) postObject(x *call) error {
 	if err := checkKey(upload.Key); err != nil {
 		return err
 	}
+	x.Access.Name = upload.Key
 	header, err := fieldsOf(upload.Header, nil)
 	if err == nil {
 		err = cmp.Or(checkFieldsOf(header, x.op), checkOwner(header, "X-Amz-Expected-Bucket-Owner", x.account), s.checkEncryption(header))

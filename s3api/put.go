@@ -56,6 +56,7 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 		Account: at.Account, Name: at.Name, ContentType: d.contentType, Owner: x.Owner(), Expires: d.expires,
 		FinalMetadata: func() string { return keep(b.stated.Value()) }, SHA256: b.sha256, Precondition: precondition, Permit: x.Recheck,
 	}, body, b.size)
+	x.Access.Bytes = stored.Size
 	return stored, body.Confirm(err)
 }
 

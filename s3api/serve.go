@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sluice/blob"
+	"sluice/internal/auditlog"
 	"sluice/wire"
 )
 
@@ -47,6 +48,9 @@ func (s *Server) serve(x *call) error {
 	}
 	if err := s.findAccount(x); err != nil {
 		return err
+	}
+	if s.Audits(x.op.audits) {
+		x.Access = auditlog.Access{Action: x.op.audits, Account: x.account, Name: x.key}
 	}
 	if err := s.permit(x); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/exchange"
+	"sluice/internal/auditlog"
 )
 
 // Config configures a Server. Every field is required unless its comment states otherwise.
@@ -92,10 +93,11 @@ func (r *route) selects(q query) bool {
 type operation struct {
 	name   string // S3's
 	handle func(*Server, *call) error
-	scope  access.Scope // that a hosted service's caller needs for the bucket's account; "": the handler decides
-	bucket bool         // it needs a bucket that exists
-	writes bool         // it changes the database, which the fence can forbid
-	copies bool         // the request names a source, by X-Amz-Copy-Source
+	scope  access.Scope    // that a hosted service's caller needs for the bucket's account; "": the handler decides
+	bucket bool            // it needs a bucket that exists
+	writes bool            // it changes the database, which the fence can forbid
+	copies bool            // the request names a source, by X-Amz-Copy-Source
+	audits auditlog.Action // how it accesses the object that it names; "": it does not
 }
 
 // pattern returns the operation's pattern for the log and the metrics.

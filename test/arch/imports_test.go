@@ -264,7 +264,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"micropay"}, true
 	case within(dir, pure...):
 		return nil, true
-	case within(dir, "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/reconnect", "internal/task", "internal/units"):
+	case within(dir, "internal/auditlog", "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/reconnect", "internal/task", "internal/units"):
 		return nil, true
 	case within(dir, "internal/metrics"):
 		return []string{"internal/histogram"}, true

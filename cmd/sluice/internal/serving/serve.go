@@ -37,8 +37,9 @@ type Serve struct {
 	settings.ServeFlags
 }
 
-// Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS certificate, or ends the
-// process like SIGTERM if there is none. See node.Node.Run for errors.
+// Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS certificate and reopens
+// the audit log, or ends the process like SIGTERM if there is neither. See node.Node.Run for
+// errors.
 func (c *Serve) Run(console *cli.Console, parsed *kong.Context, read *settings.File) (err error) {
 	values := c.Configuration
 	config := values.NodeConfig()
@@ -56,7 +57,7 @@ func (c *Serve) Run(console *cli.Console, parsed *kong.Context, read *settings.F
 	gcfloor.Set(minHeap)
 	ignoreSignals()
 	ending, reload := cli.Endings(), make(chan os.Signal, 1)
-	if config.TLSCert != "" {
+	if config.TLSCert != "" || config.AuditLog != "" {
 		ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 		signal.Notify(reload, syscall.SIGHUP)
 		defer signal.Stop(reload)

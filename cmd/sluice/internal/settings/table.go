@@ -88,6 +88,10 @@ func logSettings(c *Configuration) []Setting {
 			Help: "Lowest level to log: debug (includes health checks and preflight requests), info, warn or error."},
 		{Name: "log-requests", Value: Constant(&n.LogRequests, "all"), choices: "all,errors,none",
 			Help: "Requests to log: all, errors (with a status from 400 on, or a response that was cut) or none, not even those with 500."},
+		{Name: "audit-log", Value: optional(&n.AuditLog), placeholder: "FILE",
+			Help: "File for a line of JSON about each write, deletion, copy and move, with the id of the key and the name of the blob, or - for standard output. SIGHUP reopens it."},
+		{Name: "audit-reads", Value: optional(&n.AuditReads),
+			Help: "Lines about reads, too, in the audit log."},
 	})
 }
 
