@@ -219,7 +219,7 @@ func TestLogOnATerminal(t *testing.T) {
 				t.Errorf("a line of %d columns for %s: %q in\n%s", columns, want, line, plain)
 			}
 		}
-		for _, unwanted := range []string{"\x1b", "\u202e", id, "msg=request"} {
+		for _, unwanted := range []string{"\x1b", "\u202e", id, "msg=request", "msg=settings"} {
 			if strings.Contains(plain, unwanted) {
 				t.Errorf("%q is shown:\n%q", unwanted, shown)
 			}

@@ -21,6 +21,9 @@ type firstScreen struct {
 	seeded             node.Seeded
 }
 
+// thisMachine replaces addresses that stand for all of this machine's by one that clients can use.
+var thisMachine = strings.NewReplacer("//0.0.0.0:", "//localhost:", "//[::]:", "//localhost:", "=0.0.0.0:", "=localhost:", "=[::]:", "=localhost:")
+
 func (s firstScreen) print(out io.Writer) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -54,7 +57,7 @@ func (s firstScreen) print(out io.Writer) error {
 	}
 	line("")
 	line("Ctrl-C stops the server.")
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, thisMachine.Replace(b.String()))
 	return err
 }
 
