@@ -73,6 +73,7 @@ func unpack(t *testing.T, architecture, root string) imageConfig {
 // user, with a root that cannot be written, and a volume for the data. Blobs survive a new
 // container, and SIGTERM drains.
 func TestImage(t *testing.T) {
+	t.Parallel()
 	testenv.Require(t, testenv.RootMount)
 	bundle := t.TempDir()
 	root, data := filepath.Join(bundle, "rootfs"), filepath.Join(bundle, "data")

@@ -18,6 +18,7 @@ import (
 // TestDebianPackage installs an older version of the .deb in a fresh Debian tree, runs the service
 // as its unit does, upgrades the package, and removes and purges it. The blobs stay.
 func TestDebianPackage(t *testing.T) {
+	t.Parallel()
 	testenv.Require(t, testenv.DebianTree)
 	tree := t.TempDir()
 	run(t, "tar", "xf", testenv.Must(testenv.DebianTreePath())(t), "-C", tree)
@@ -39,7 +40,7 @@ func TestDebianPackage(t *testing.T) {
 		t.Helper()
 		address := freeAddress(t)
 		args := append([]string{tree, "setpriv", "--reuid=sluice", "--regid=sluice", "--clear-groups", "--no-new-privs"}, strings.Fields(line[1])...)
-		command, wait := start(t, "chroot", append(args, "--addr", address, "--s3-addr", "off", "--admin-addr", "off")...)
+		command, wait := start(t, "chroot", append(args, "--addr", address, "--s3-addr", "off", "--admin-addr", "off", "--drain-wait", "0s")...)
 		base := "http://" + address + "/sluice"
 		ready(t, base)
 		if key == "" {
@@ -87,6 +88,7 @@ func TestDebianPackage(t *testing.T) {
 
 // TestUnits checks the units with systemd-analyze, as installed.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	testenv.Require(t, testenv.ReleaseTools)
 	tree := t.TempDir()
 	run(t, "dpkg-deb", "-x", one(t, "sluice_*_amd64.deb"), tree)
@@ -109,6 +111,7 @@ func TestUnits(t *testing.T) {
 
 // TestRPM checks the files and the scripts of the .rpm.
 func TestRPM(t *testing.T) {
+	t.Parallel()
 	testenv.Require(t, testenv.ReleaseTools)
 	file := one(t, "sluice-*.x86_64.rpm")
 	list := run(t, "rpm", "-qlp", file)

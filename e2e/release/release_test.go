@@ -100,6 +100,7 @@ func send(t *testing.T, status int, method, url, key, body string) string {
 
 // TestArchives checks the binary's archive, the bill of materials, the checksums and the sizes.
 func TestArchives(t *testing.T) {
+	t.Parallel()
 	testenv.Require(t, testenv.Mandoc)
 	run(t, "sh", "-c", `cd "$0" && sha256sum --quiet -c SHA256SUMS`, *dist)
 	sums := string(testenv.Must(os.ReadFile(filepath.Join(*dist, "SHA256SUMS")))(t))
