@@ -111,6 +111,10 @@ func TestCallerAllows(t *testing.T) {
 		"admin reads":                     {admin("a"), access.ScopeRead, "a", nil},
 		"admin writes":                    {admin("a"), access.ScopeWrite, "a", nil},
 		"admin has channels":              {admin("a"), access.ScopeChannels, "a", nil},
+		"admin creates":                   {admin("a"), access.ScopeCreate, "a", nil},
+		"write creates":                   {access.NewKey{Scopes: []access.Scope{access.ScopeWrite}}, access.ScopeCreate, "a", nil},
+		"create does not write":           {access.NewKey{Scopes: []access.Scope{access.ScopeCreate}}, access.ScopeWrite, "a", access.ErrScope},
+		"create does not read":            {access.NewKey{Scopes: []access.Scope{access.ScopeCreate}}, access.ScopeRead, "a", access.ErrScope},
 		"admin elsewhere":                 {admin("a"), access.ScopeRead, "b", access.ErrAccount},
 		"read is not admin":               {access.NewKey{}, access.ScopeAdmin, "a", access.ErrScope},
 	} {

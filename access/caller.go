@@ -45,9 +45,14 @@ func (c *Caller) AllAccounts() bool { return c.key.Accounts == nil }
 // Accounts returns the accounts for which the key is valid, sorted; nil stands for all.
 func (c *Caller) Accounts() []string { return slices.Clone(c.key.Accounts) }
 
-// Has reports whether the key has the scope, for any accounts.
+// Has reports whether the key has the scope, or one that includes it, for any accounts.
 func (c *Caller) Has(scope Scope) bool {
-	return slices.Contains(c.key.Scopes, string(scope)) || slices.Contains(c.key.Scopes, string(ScopeAdmin))
+	for _, s := range c.key.Scopes {
+		if Scope(s) == scope || Scope(s) == ScopeAdmin || Scope(s) == ScopeWrite && scope == ScopeCreate {
+			return true
+		}
+	}
+	return false
 }
 
 // Allows returns nil if the key has the scope for the account, which must be in its canonical

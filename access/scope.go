@@ -11,16 +11,17 @@ type Scope string
 // The scopes.
 const (
 	ScopeRead     Scope = "read"     // reading and listing blobs, without paying
-	ScopeWrite    Scope = "write"    // writing and deleting blobs, and uploads
+	ScopeCreate   Scope = "create"   // storing blobs where there are none, and the group's uploads
+	ScopeWrite    Scope = "write"    // create, and replacing, moving and deleting blobs
 	ScopeChannels Scope = "channels" // creating, funding and closing channels
 	ScopeAdmin    Scope = "admin"    // all of these, on the key's accounts
 )
 
 // scopes are all scopes, in the order in which they are stored and shown.
-var scopes = []Scope{ScopeRead, ScopeWrite, ScopeChannels, ScopeAdmin}
+var scopes = []Scope{ScopeRead, ScopeCreate, ScopeWrite, ScopeChannels, ScopeAdmin}
 
 // scopeList are the scopes for people.
-const scopeList = "read, write, channels, admin"
+const scopeList = "read, create, write, channels, admin"
 
 // ParseScopes parses the names of at least one scope and removes duplicates. It returns
 // ErrInvalidKey if there is none or one is unknown.

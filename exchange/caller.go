@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sluice/access"
+	"sluice/metastore"
 )
 
 // RequireScope requires that the caller has a key with the scope.
@@ -26,6 +27,48 @@ func (x *Exchange) Grant(scope access.Scope, account string) error {
 	x.granted = grant{scope, account}
 	return x.granted.allowed(x.Caller)
 }
+
+// RequireCreate requires that the caller has a key with the scope create or write.
+func (x *Exchange) RequireCreate() error {
+	if x.BadCredential == nil && x.Caller != nil && x.Caller.Has(access.ScopeCreate) {
+		return nil
+	}
+	return x.RequireScope(access.ScopeWrite)
+}
+
+// GrantCreate is Grant for a request that stores a blob in the account. With a key that may only
+// create, the request must not replace a blob: see Creating.
+func (x *Exchange) GrantCreate(account string) error {
+	if x.onlyCreates = !x.Caller.Has(access.ScopeWrite); x.onlyCreates {
+		return x.Grant(access.ScopeCreate, account)
+	}
+	return x.Grant(access.ScopeWrite, account)
+}
+
+// OnlyCreates reports whether the caller's key may store new blobs only.
+func (x *Exchange) OnlyCreates() bool { return x.onlyCreates }
+
+// Creating adds to a write's conditions, which may be nil, that it replaces no blob unless the
+// caller may.
+func (x *Exchange) Creating(conditions metastore.Precondition) metastore.Precondition {
+	if !x.onlyCreates {
+		return conditions
+	}
+	return func(current *metastore.Blob) error {
+		if conditions != nil {
+			if err := conditions(current); err != nil {
+				return err
+			}
+		}
+		if current != nil {
+			return errOnlyCreates
+		}
+		return nil
+	}
+}
+
+// errOnlyCreates refuses to replace a blob.
+var errOnlyCreates = fmt.Errorf("%w %q: there is a blob of this name, and the key may only create", access.ErrScope, access.ScopeWrite)
 
 // GrantMore is Grant for a request that needs another grant, too.
 func (x *Exchange) GrantMore(scope access.Scope, account string) error {
@@ -67,6 +110,19 @@ func (x *Exchange) RequireAccount(scope access.Scope, account string) error {
 		return ErrNoCredential
 	default:
 		return x.Grant(scope, account)
+	}
+}
+
+// RequireAccountForCreate is RequireAccount for a request that stores a blob, as GrantCreate is
+// Grant.
+func (x *Exchange) RequireAccountForCreate(account string) error {
+	switch {
+	case x.Local:
+		return nil
+	case x.Caller == nil:
+		return ErrNoCredential
+	default:
+		return x.GrantCreate(account)
 	}
 }
 

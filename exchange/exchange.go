@@ -72,6 +72,7 @@ type Exchange struct {
 	// The grants by the route's rule, or by the handler.
 	granted     grant
 	grantedMore []grant // a copy or a move needs several
+	onlyCreates bool    // see GrantCreate
 }
 
 // Door is an interface's part in its exchanges.

@@ -59,6 +59,34 @@ func requireKey(scope access.Scope, account accountFunc) rule {
 	}
 }
 
+// requireCreate is requireKey for storing a blob.
+func requireCreate(account accountFunc) rule {
+	return func(x *call) error {
+		name, err := account(x)
+		if err != nil {
+			return err
+		}
+		if err := x.RequireCreate(); err != nil {
+			return err
+		}
+		return x.GrantCreate(name)
+	}
+}
+
+// requireCreateFor is requireKeyFor for storing a blob.
+func requireCreateFor(find accountFunc) rule {
+	return func(x *call) error {
+		if err := x.RequireCreate(); err != nil {
+			return err
+		}
+		name, err := find(x)
+		if err != nil {
+			return err
+		}
+		return x.GrantCreate(name)
+	}
+}
+
 // requireKeyFor requires a key with the scope for a stored object's account. It looks up the object
 // only for keys with the scope, so other callers cannot probe for its existence.
 func requireKeyFor(scope access.Scope, find accountFunc) rule {
@@ -74,19 +102,25 @@ func requireKeyFor(scope access.Scope, find accountFunc) rule {
 	}
 }
 
-// requireScope requires a key with the scope. The handler must call requireAccount when it has
+// requireScope requires a key with the scope. The handler must call RequireAccount when it has
 // parsed the body.
 func requireScope(scope access.Scope) rule {
 	return func(x *call) error { return x.RequireScope(scope) }
 }
 
-// requireScopeAt is requireScope for a request that also names an account in its path.
-func requireScopeAt(scope access.Scope, account accountFunc) rule {
+// requireCreateLater requires a key that may store blobs. The handler must call
+// RequireAccountForCreate when it has parsed the body.
+func requireCreateLater() rule {
+	return func(x *call) error { return x.RequireCreate() }
+}
+
+// requireCreateLaterAt is requireCreateLater for a request that also names an account in its path.
+func requireCreateLaterAt(account accountFunc) rule {
 	return func(x *call) error {
 		if _, err := account(x); err != nil {
 			return err
 		}
-		return x.RequireScope(scope)
+		return x.RequireCreate()
 	}
 }
 
@@ -112,16 +146,21 @@ func accountInQuery(x *call) (string, error) {
 	return blob.ParseAccount(q.text("account"))
 }
 
+// accountOfUpload also requires that a key which may only create belongs to the group that began
+// the upload.
 func (s *Server) accountOfUpload(x *call) (string, error) {
 	u, err := s.blobs.FindUpload(x.Request.Context(), x.params.Get("uploadId"))
+	if err == nil && u.Owner != x.Owner() && !x.Caller.Has(access.ScopeWrite) && x.Caller.Allows(access.ScopeCreate, u.Account) == nil {
+		return "", exchange.ErrOtherGroup
+	}
 	return u.Account, exchange.UploadError(err)
 }
 
-// accountOfPart also requires that the key belongs to the group that began the upload, which is
-// charged for the part.
+// accountOfPart requires that the key belongs to the group that began the upload, which is charged
+// for the part.
 func (s *Server) accountOfPart(x *call) (string, error) {
 	u, err := s.blobs.FindUpload(x.Request.Context(), x.params.Get("uploadId"))
-	if err == nil && u.Owner != "" && u.Owner != x.Owner() && x.Caller.Allows(access.ScopeWrite, u.Account) == nil {
+	if err == nil && u.Owner != "" && u.Owner != x.Owner() && x.Caller.Allows(access.ScopeCreate, u.Account) == nil {
 		return "", exchange.ErrOtherGroup
 	}
 	return u.Account, exchange.UploadError(err)

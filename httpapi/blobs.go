@@ -30,6 +30,7 @@ func (s *Server) putBlob(x *call) error {
 	if put.Precondition, err = s.precondition(x.Request.Header); err != nil {
 		return err
 	}
+	put.Precondition = x.Creating(put.Precondition)
 	if put.ContentType, err = exchange.ContentType(x.Request.Header.Values("Content-Type")); err != nil {
 		return fmt.Errorf("%w: Content-Type %w", exchange.ErrHeader, err)
 	}

@@ -188,7 +188,7 @@ func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
 // permitTransfer requires that the caller may copy or move the blob. It also finds out whether the
 // caller may read it.
 func (s *Server) permitTransfer(x *call, t *transferral) error {
-	if err := x.RequireAccount(access.ScopeWrite, t.to.Account); err != nil || x.Local {
+	if err := x.RequireAccountForCreate(t.to.Account); err != nil || x.Local {
 		return err
 	}
 	x.readsFree = x.Caller.Allows(access.ScopeRead, t.from.Account) == nil || x.Caller.Allows(access.ScopeRead, t.to.Account) == nil
@@ -236,7 +236,7 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 	if err != nil {
 		return b, err
 	}
-	onSource, onDestination := s.sourceCondition(x, t.onSource), exchange.Precondition(t.onDestination, s.blobs, errDestinationCondition)
+	onSource, onDestination := s.sourceCondition(x, t.onSource), x.Creating(exchange.Precondition(t.onDestination, s.blobs, errDestinationCondition))
 	if t.moves {
 		b, err = s.blobs.Move(x.Request.Context(), blob.MoveOptions{
 			From: t.from, To: t.to, Owner: x.Owner(), Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"sluice/access"
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/database"
@@ -60,7 +59,7 @@ func (s *Server) beginUpload(x *call) error {
 	default:
 		return fmt.Errorf(`%w: ifNoneMatch can only be "*"`, exchange.ErrParameter)
 	}
-	if err := x.RequireAccount(access.ScopeWrite, begin.Account); err != nil {
+	if err := x.RequireAccountForCreate(begin.Account); err != nil {
 		return err
 	}
 	reservation, err := x.Allowance.ReserveUpload(x.Request.Context(), begin.Name, begin.Metadata)
@@ -128,7 +127,7 @@ func (s *Server) completeUpload(x *call) error {
 			x.Access = auditlog.Access{Action: auditlog.Write, Account: u.Account, Name: u.Name}
 		}
 	}
-	u, err := s.blobs.Complete(x.Request.Context(), x.params.Get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, precondition)
+	u, err := s.blobs.Complete(x.Request.Context(), x.params.Get("uploadId"), blob.Totals{Bytes: in.TotalBytes, ETag: in.ETag}, x.Creating(precondition))
 	if err != nil {
 		return exchange.UploadError(err)
 	}

@@ -166,7 +166,7 @@ func TestAccess(t *testing.T) {
 					denied string
 				}{
 					{"nobody", signerOf{}, deniedUnless(public)},
-					{"a reader", reader, deniedUnless(public || o.scope != access.ScopeWrite)},
+					{"a reader", reader, deniedUnless(public || o.scope == "" || o.scope == access.ScopeRead)},
 					{"a writer", writer, deniedUnless(public || o.scope != access.ScopeRead)},
 					{"an administrator", admin, ""},
 					{"another account's owner", stranger, deniedUnless(public || o.scope == "")},

@@ -115,7 +115,7 @@ func (s *Server) accountsOf(x *call, prefix, after string, limit int) (names []s
 
 // mayUse reports whether a key is for reading or writing an account.
 func mayUse(caller *access.Caller, account string) bool {
-	return caller.Allows(access.ScopeRead, account) == nil || caller.Allows(access.ScopeWrite, account) == nil
+	return caller.Allows(access.ScopeRead, account) == nil || caller.Allows(access.ScopeCreate, account) == nil
 }
 
 // region is the region of every bucket. Any other is accepted in signatures.

@@ -157,6 +157,7 @@ func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 	if o.Precondition, err = s.writeConditions(destinationConditions(h)); err != nil {
 		return o, err
 	}
+	o.Precondition = x.Creating(o.Precondition)
 	restated, err := replaces(h, "X-Amz-Metadata-Directive")
 	if err != nil {
 		return o, err

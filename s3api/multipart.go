@@ -100,6 +100,8 @@ func (s *Server) findUpload(x *call) (metastore.Upload, error) {
 		return u, exchange.UploadError(err)
 	case blob.Place(x.account, x.key) != metastore.BlobName{Account: u.Account, Name: u.Name} || u.PartSize != 0:
 		return u, exchange.ErrNoUpload
+	case x.OnlyCreates() && u.Owner != x.Owner():
+		return u, exchange.ErrOtherGroup
 	}
 	return u, nil
 }
@@ -276,7 +278,7 @@ func (s *Server) completeUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.blobs.CompleteNamed(x.Request.Context(), u.ID, named, precondition)
+	done, err := s.blobs.CompleteNamed(x.Request.Context(), u.ID, named, x.Creating(precondition))
 	if err != nil {
 		return exchange.UploadError(err)
 	}

@@ -32,7 +32,7 @@ func (s *Server) postObject(x *call) error {
 	if err := s.admitForm(x, form); err != nil {
 		return err
 	}
-	if err := s.require(x, access.ScopeWrite, x.account); err != nil {
+	if err := s.require(x, access.ScopeCreate, x.account); err != nil {
 		return err
 	}
 	upload, err := form.Check(x.bucket, s.blobs.Now())

@@ -54,7 +54,7 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 	at := blob.Place(x.account, key)
 	stored, err := s.blobs.Put(x.StoreContext(), blob.PutOptions{
 		Account: at.Account, Name: at.Name, ContentType: d.contentType, Owner: x.Owner(), Expires: d.expires,
-		FinalMetadata: func() string { return keep(b.stated.Value()) }, SHA256: b.sha256, Precondition: precondition, Permit: x.Recheck,
+		FinalMetadata: func() string { return keep(b.stated.Value()) }, SHA256: b.sha256, Precondition: x.Creating(precondition), Permit: x.Recheck,
 	}, body, b.size)
 	x.Access.Bytes = stored.Size
 	return stored, body.Confirm(err)

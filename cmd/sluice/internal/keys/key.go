@@ -30,7 +30,7 @@ type Key struct {
 type keyCreate struct {
 	keyFlags
 
-	Scopes      []string   `placeholder:"SCOPE" help:"Operations that the key allows: read, write, channels, or admin for all of them."`
+	Scopes      []string   `placeholder:"SCOPE" help:"Operations that the key allows: read, create (to store blobs, and replace, move or delete none), write, channels, or admin for all of them."`
 	Accounts    []string   `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
 	AllAccounts bool       `help:"Allow them on all accounts."`
 	Group       string     `placeholder:"NAME" help:"Group of keys that share limits. Default: a group of its own."`
@@ -174,7 +174,7 @@ func (c *keyReseal) Run(ctx context.Context, console *cli.Console) error {
 type keyUpdate struct {
 	oneKey
 
-	Scopes      []string `placeholder:"SCOPE" help:"Operations that the key allows: read, write, channels, or admin for all of them."`
+	Scopes      []string `placeholder:"SCOPE" help:"Operations that the key allows: read, create (to store blobs, and replace, move or delete none), write, channels, or admin for all of them."`
 	Accounts    []string `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
 	AllAccounts bool     `help:"Allow them on all accounts."`
 	S3          bool     `name:"s3" xor:"s3" help:"Give it a new S3 secret, with which S3 clients sign. One that it has is no longer valid."`
