@@ -138,11 +138,14 @@ install_oapi_codegen() {
       go install "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@$oapi_codegen_version" >&2
 }
 
-# The tree is for tests of the .deb. It gets its name when it is whole.
+# The tree is for tests of the .deb. It gets its name when it is whole. A mirror can fail for a
+# moment, so there is a second attempt.
 install_debian_tree() {
-  mkdir -p "$tools" &&
-    timeout 600 mmdebstrap --quiet --variant=apt --include=passwd bookworm "$tools/debian-bookworm-apt.new.tar" >&2 &&
+  mkdir -p "$tools" && (make_debian_tree || make_debian_tree) &&
     mv "$tools/debian-bookworm-apt.new.tar" "$tools/debian-bookworm-apt.tar"
+}
+make_debian_tree() {
+  timeout 300 mmdebstrap --quiet --variant=apt --include=passwd bookworm "$tools/debian-bookworm-apt.new.tar" >&2
 }
 
 install_npm_packages() {
