@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/auditlog"
+	"sluice/wire"
 )
 
 // Audits reports whether the audit log has accesses of this kind.
@@ -27,17 +28,20 @@ func (x *Exchange) Audit(a auditlog.Access, err error) {
 	x.addToAudit(a, status, code)
 }
 
-// auditAccess adds the exchange's own access, and its outcome, to the audit log. Refusals that a
-// client can repeat in any number are not added: they would fill the disk.
+// auditAccess adds the exchange's own access, and its outcome, to the audit log. Failures that no
+// limit of a key bounds are not added: they would fill the disk.
 func (x *Exchange) auditAccess() {
-	if !x.service.Audits(x.Access.Action) || x.err != nil && x.refusal(x.status) {
+	if !x.service.Audits(x.Access.Action) || x.err != nil && (x.anonymous() || x.status == http.StatusTooManyRequests || x.busy()) {
 		return
 	}
 	code := ""
-	if x.err != nil {
+	switch {
+	case x.err != nil && x.started && x.Request.Context().Err() != nil:
+		code = string(wire.CodeClientGone)
+	case x.err != nil:
 		code = string(x.door.Errors.RowOf(x.err).Code)
 	}
-	if x.Access.Action == auditlog.Read && x.status < http.StatusBadRequest {
+	if x.Access.Action == auditlog.Read && x.Access.Bytes == 0 && x.status < http.StatusBadRequest {
 		x.Access.Bytes = x.Out.Written()
 	}
 	x.addToAudit(x.Access, cmp.Or(x.status, http.StatusOK), code)

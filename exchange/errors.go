@@ -41,7 +41,7 @@ var (
 
 	ErrNoCredential  = errors.New("a key is required")
 	ErrBadCredential = errors.New("malformed credential")
-	ErrOtherGroup    = errors.New("the upload was begun with a key of another group, and only keys of that group may add parts")
+	ErrOtherGroup    = errors.New("the upload was begun with a key of another group, and this key may not use it")
 	ErrTooBusy       = errors.New("too many requests are in progress")
 
 	ErrNotReady = errors.New("the service cannot serve requests now")

@@ -297,12 +297,17 @@ func (x *Exchange) refusal(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests:
 		return true
+	case http.StatusForbidden: // as S3 refuses requests without a key
+		return !x.Probe && x.anonymous()
 	case http.StatusUnauthorized, http.StatusMethodNotAllowed, statusClientGone:
 		return !x.Probe
 	default:
-		return !x.Probe && status < http.StatusInternalServerError && x.Pattern == "" || x.busy()
+		return !x.Probe && status < http.StatusInternalServerError && (x.Pattern == "" || x.BadCredential != nil) || x.busy()
 	}
 }
+
+// anonymous reports whether the caller of a hosted service has sent no valid key.
+func (x *Exchange) anonymous() bool { return !x.Local && x.Caller == nil }
 
 // busy reports whether the exchange was refused because too many were in progress.
 func (x *Exchange) busy() bool { return errors.Is(x.err, ErrTooBusy) }

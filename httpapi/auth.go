@@ -160,7 +160,7 @@ func (s *Server) accountOfUpload(x *call) (string, error) {
 // for the part.
 func (s *Server) accountOfPart(x *call) (string, error) {
 	u, err := s.blobs.FindUpload(x.Request.Context(), x.params.Get("uploadId"))
-	if err == nil && u.Owner != "" && u.Owner != x.Owner() && x.Caller.Allows(access.ScopeCreate, u.Account) == nil {
+	if err == nil && u.Owner != x.Owner() && (u.Owner != "" || !x.Caller.Has(access.ScopeWrite)) && x.Caller.Allows(access.ScopeCreate, u.Account) == nil {
 		return "", exchange.ErrOtherGroup
 	}
 	return u.Account, exchange.UploadError(err)

@@ -5,8 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/access"
+	"sluice/metastore"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -29,6 +31,8 @@ func TestKeysThatCreate(t *testing.T) {
 		return path
 	}
 	theirs := parted("of another group", h.right.headers)
+	u := testenv.Must(h.meta.BeginUpload(t.Context(), metastore.Upload{ID: "an-upload-that-was-begun-locally", Account: ours, Name: "n", Content: metastore.NewContentID(time.Now()), PartSize: 1 << 20}))(t)
+	nobodys := "/v1/multipart-uploads/" + u.ID
 	for _, test := range []struct {
 		name, method, path, body string
 		status                   int
@@ -49,6 +53,8 @@ func TestKeysThatCreate(t *testing.T) {
 		{"the end of another group's upload", "DELETE", theirs, "", 403, ""},
 		{"the completion of another group's upload", "POST", theirs + "/complete", "{}", 403, ""},
 		{"a part of another group's upload", "PUT", theirs + "/parts/0", "x", 403, ""},
+		{"a part of an upload of nobody", "PUT", nobodys + "/parts/0", "x", 403, ""},
+		{"the end of an upload of nobody", "DELETE", nobodys, "", 403, ""},
 		{"an upload", "GET", parted("a", creator), "", 200, ""},
 		{"the end of an upload", "DELETE", parted("a", creator), "", 204, ""},
 		{"the completion of an upload", "POST", parted("uploaded", creator) + "/complete", "{}", 200, ""},

@@ -97,6 +97,9 @@ func (s *Server) serveRoute(x *call, op operation) error {
 	if s.Audits(op.audits) {
 		if account, name, err := x.blobTarget(); err == nil {
 			x.Access = auditlog.Access{Action: op.audits, Account: account, Name: name}
+			if op.audits == auditlog.Copy { // the destination is in the body
+				x.Access = auditlog.Access{Action: op.audits, FromAccount: account, FromName: name}
+			}
 		}
 	}
 	if s.keys != nil {

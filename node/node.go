@@ -83,16 +83,6 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 			return nil, err
 		}
 	}
-	if c.AuditLog != "" {
-		if n.audit, err = auditlog.Open(c.AuditLog, log); err != nil {
-			return nil, fmt.Errorf("--audit-log: %w", err)
-		}
-		defer func() {
-			if err != nil {
-				err = errors.Join(err, n.audit.Close())
-			}
-		}()
-	}
 	if err := n.openReceiver(ctx); err != nil {
 		return nil, err
 	}
@@ -113,6 +103,16 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 	}
 	if c.Profile == Local {
 		n.stores.Bytes = bytestore.Timed(n.stores.Bytes) // for Server-Timing
+	}
+	if c.AuditLog != "" { // it may be in the data folder, which a new instance has from here on
+		if n.audit, err = auditlog.Open(c.AuditLog, log); err != nil {
+			return nil, errors.Join(fmt.Errorf("--audit-log: %w", err), n.stores.Close())
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, n.audit.Close())
+			}
+		}()
 	}
 	if err := n.openTraces(ctx); err != nil {
 		return nil, errors.Join(err, n.stores.Close())

@@ -58,6 +58,7 @@ func (s *Server) deleteObjects(x *call) error {
 			return err
 		}
 	}
+	x.Access = auditlog.Access{} // there is a line for each key
 	var result document.DeleteResult
 	for i, o := range wanted.Objects {
 		x.Audit(auditlog.Access{Action: auditlog.Delete, Account: x.account, Name: o.Key}, errs[i])

@@ -15,6 +15,7 @@ import (
 	"sluice/database"
 	"sluice/exchange"
 	"sluice/exchange/headers"
+	"sluice/internal/auditlog"
 	"sluice/metastore"
 	"sluice/s3api/internal/checksums"
 	"sluice/s3api/internal/document"
@@ -167,6 +168,7 @@ func (s *Server) copyPart(x *call) error {
 	if err != nil {
 		return err
 	}
+	x.Access = auditlog.Access{Action: auditlog.Read, Account: accountOfPlace(from), Name: from.Name}
 	condition, err := s.sourcePrecondition(x.header)
 	if err != nil {
 		return err
@@ -204,6 +206,7 @@ func (s *Server) copyPart(x *call) error {
 	if err = body.Confirm(err); err != nil {
 		return exchange.UploadError(err)
 	}
+	x.Access.Bytes = selected.N
 	return x.writeXML(http.StatusOK, document.Copied("CopyPartResult", s.blobs.Now(), checksum.ETag(part.Size, part.CRC64), checksumsOfPart(&part)))
 }
 

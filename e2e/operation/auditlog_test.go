@@ -81,6 +81,8 @@ func TestAuditLog(t *testing.T) {
 	expect("move 0x1/moved from 0x1/a b/ä 5 200 ")
 	s.Must(404, "POST", a, []byte(`{"moveTo": {"blobName": "moved"}}`))
 	expect("move 0x1/moved from 0x1/a b/ä 0 404 blob_not_found")
+	s.Must(400, "POST", a, []byte(`{`))
+	expect("copy / from 0x1/a b/ä 0 400 bad_json")
 	s.Upload("0x1", "parts", e2e.Content(1, 3<<20), 1<<20)
 	expect(fmt.Sprintf("write 0x1/parts %d 200 ", 3<<20))
 	s.Must(204, "DELETE", moved, nil)
@@ -108,11 +110,15 @@ func TestAuditLog(t *testing.T) {
 	expect("read 0x1/key 5 200 ")
 	s3(200, "PUT", "/0x1/key?tagging", `<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>`)
 	expect("tag 0x1/key 0 200 ")
+	attributes := s3(200, "GET", "/0x1/key?attributes", "", "X-Amz-Object-Attributes", "ETag")
+	expect(fmt.Sprintf("read 0x1/key %d 200 ", len(attributes)))
 	s3(200, "PUT", "/0x1/copied", "", "X-Amz-Copy-Source", "/0x1/key")
 	expect("copy 0x1/copied from 0x1/key 5 200 ")
 	upload := s3(200, "POST", "/0x1/big?uploads", "")
 	_, upload, _ = strings.Cut(upload, "<UploadId>")
 	upload, _, _ = strings.Cut(upload, "</UploadId>")
+	s3(200, "PUT", "/0x1/big?partNumber=2&uploadId="+upload, "", "X-Amz-Copy-Source", "/0x1/key")
+	expect("read 0x1/key 5 200 ")
 	s3(200, "PUT", "/0x1/big?partNumber=1&uploadId="+upload, "hello!")
 	listed := s3(200, "GET", "/0x1/big?uploadId="+upload, "")
 	_, etag, _ := strings.Cut(listed, "<ETag>")
@@ -126,6 +132,8 @@ func TestAuditLog(t *testing.T) {
 	sum := md5.Sum([]byte(many))
 	s3(200, "POST", "/0x1?delete", many, "Content-MD5", base64.StdEncoding.EncodeToString(sum[:]))
 	expect("delete 0x1/key 0 204 ", "delete 0x1/absent 0 204 ", "delete 0x1/big 0 412 precondition_failed")
+	s3(400, "POST", "/0x1?delete", many, "Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA==")
+	expect("delete 0x1/ 0 400 digest_mismatch")
 	s3(204, "DELETE", "/0x1/copied", "")
 	expect("delete 0x1/copied 0 204 ")
 
@@ -150,13 +158,22 @@ func TestAuditLog(t *testing.T) {
 func TestAuditLogNamesKeys(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.log")
-	s := e2e.StartHosted(t, "key", "--audit-log", file)
+	s := e2e.StartHosted(t, "key", "--audit-log", file, "--s3-addr", "127.0.0.1:0")
 	target := e2e.BlobTarget("0x1", "a")
 	write, read := s.NewKey("--scopes", "write", "--accounts", "0x1"), s.NewKey("--scopes", "read", "--accounts", "0x1")
 	s.As(write).Must(204, "PUT", target, []byte("x"))
 	s.As(read).Must(200, "GET", target, nil)
 	s.As(read).Must(403, "DELETE", target, nil)
 	s.Must(401, "DELETE", target, nil)
+	for _, header := range []string{"", "AWS4-HMAC-SHA256 nonsense"} {
+		request := testenv.Must(http.NewRequestWithContext(t.Context(), "DELETE", s.S3+"/0x1/a", nil))(t)
+		if header != "" {
+			request.Header.Set("Authorization", header)
+		}
+		if r, err := e2e.Collect(testenv.Must(http.DefaultClient.Do(request))(t)); err != nil || r.Status != 403 && r.Status != 400 {
+			t.Errorf("by S3 with %q: %v, %v", header, r, err)
+		}
+	}
 	s.As(write).Must(204, "DELETE", target, nil)
 	writer, reader := strings.Split(write, "_")[1], strings.Split(read, "_")[1]
 	var got []string
@@ -166,6 +183,20 @@ func TestAuditLogNamesKeys(t *testing.T) {
 	testenv.Equal(t, strings.Join(got, "\n"), strings.Join([]string{
 		writer + " write 0x1/a 1 204 ", reader + " delete 0x1/a 0 403 scope_missing", writer + " delete 0x1/a 0 204 ",
 	}, "\n"), "the audit log")
+}
+
+// TestAuditLogInTheDataFolder checks that a new instance may have it there.
+// Invariant 190.
+func TestAuditLogInTheDataFolder(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "new", "data")
+	file := filepath.Join(data, "audit.log")
+	s := e2e.Start(t, e2e.Options{Data: data, Flags: []string{"--audit-log", file}})
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "a"), nil)
+	s.Stop()
+	s.Launch()
+	s.Must(204, "PUT", e2e.BlobTarget("0x1", "b"), nil)
+	testenv.Equal(t, fmt.Sprint(linesOf(t, file, 2)), "[write 0x1/a 0 204  write 0x1/b 0 204 ]", "lines")
 }
 
 // TestAuditLogIsRotated renames the file and sends SIGHUP, as logrotate does.

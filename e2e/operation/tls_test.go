@@ -105,6 +105,19 @@ func TestSIGHUPWithoutTLS(t *testing.T) {
 	held.Exits(0)
 }
 
+// TestSIGHUPOfAHostedInstance checks that the reload of a service that has nothing to reload does
+// not end it.
+func TestSIGHUPOfAHostedInstance(t *testing.T) {
+	t.Parallel()
+	s := e2e.StartHosted(t, "public")
+	for range 3 {
+		s.Signal(syscall.SIGHUP)
+		s.Must(200, "GET", "/readyz", nil)
+	}
+	s.Signal(syscall.SIGTERM)
+	s.Exits(0)
+}
+
 // serialOf returns the certificate's serial number, as a client receives it.
 func serialOf(s *e2e.Server, client *http.Client) int64 {
 	s.T.Helper()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -29,7 +30,7 @@ const Stdout = "-"
 // Log is an audit log. Its methods may be called concurrently, and do not block unless their
 // comments say so. A nil *Log writes nothing.
 type Log struct {
-	open func() (io.WriteCloser, error)
+	open opener
 	log  *slog.Logger
 
 	mu       sync.Mutex
@@ -48,15 +49,44 @@ type Log struct {
 	torn bool // the file ends within a line
 }
 
-// Open opens a file, to which lines are appended, or Stdout. A new file can be read only by its
-// owner. Problems with it are logged to log.
+// opener opens the output, and reports whether it ends within a line.
+type opener func() (out io.WriteCloser, torn bool, err error)
+
+// Open opens a file, to which lines are appended, or Stdout. Only its owner can read a file that it
+// creates. A named pipe must have a reader. Problems with the file are logged to log.
 func Open(name string, log *slog.Logger) (*Log, error) {
 	if name == Stdout {
-		return start(func() (io.WriteCloser, error) { return unclosed{os.Stdout}, nil }, log)
+		return start(func() (io.WriteCloser, bool, error) { return unclosed{os.Stdout}, false, nil }, log)
 	}
-	return start(func() (io.WriteCloser, error) {
-		return os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	}, log)
+	return start(func() (io.WriteCloser, bool, error) { return openFile(name) }, log)
+}
+
+// openFile opens a file to append to it. It does not wait for the reader of a named pipe.
+func openFile(name string) (out io.WriteCloser, torn bool, err error) {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, errors.Join(err, f.Close())
+	}
+	if info.Mode().IsRegular() && info.Size() > 0 {
+		if torn, err = endsWithinLine(name, info.Size()); err != nil {
+			return nil, false, errors.Join(err, f.Close())
+		}
+	}
+	return f, torn, nil
+}
+
+func endsWithinLine(name string, size int64) (bool, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return false, err
+	}
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, size-1)
+	return last[0] != '\n', errors.Join(err, f.Close())
 }
 
 // unclosed is a file that remains open.
@@ -64,12 +94,12 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-func start(open func() (io.WriteCloser, error), log *slog.Logger) (*Log, error) {
-	out, err := open()
+func start(open opener, log *slog.Logger) (*Log, error) {
+	out, torn, err := open()
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	l := &Log{open: open, log: log, out: out, wake: make(chan struct{}, 1), reopen: make(chan struct{}, 1), ended: make(chan struct{})}
+	l := &Log{open: open, log: log, out: out, torn: torn, wake: make(chan struct{}, 1), reopen: make(chan struct{}, 1), ended: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
@@ -174,7 +204,7 @@ func (l *Log) run() {
 }
 
 func (l *Log) reopenFile() {
-	out, err := l.open()
+	out, torn, err := l.open()
 	if err != nil {
 		l.log.Error("cannot reopen the audit log: lines still go to the old file", "error", err)
 		return
@@ -182,7 +212,7 @@ func (l *Log) reopenFile() {
 	if err := l.out.Close(); err != nil {
 		l.log.Error("cannot close the old file of the audit log", "error", err)
 	}
-	l.out, l.torn = out, false
+	l.out, l.torn = out, torn
 	l.log.Info("reopened the audit log")
 }
 

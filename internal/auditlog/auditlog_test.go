@@ -85,13 +85,13 @@ func open(t *testing.T, outputs ...*output) (*Log, *strings.Builder) {
 	t.Helper()
 	var messages strings.Builder
 	next := 0
-	l := testenv.Must(start(func() (io.WriteCloser, error) {
+	l := testenv.Must(start(func() (io.WriteCloser, bool, error) {
 		o := outputs[next]
 		next++
 		if o == nil {
-			return nil, errors.New("no such folder")
+			return nil, false, errors.New("no such folder")
 		}
-		return o, nil
+		return o, false, nil
 	}, slog.New(slog.NewTextHandler(&messages, nil))))(t)
 	return l, &messages
 }
@@ -244,6 +244,18 @@ func TestCloseIsBounded(t *testing.T) {
 		synctest.Wait()
 		testenv.Equal(t, o.names(t), "a", "lines")
 	})
+}
+
+// TestTornFile checks that the line after a torn one, which a kill or a full disk has left, is
+// whole.
+// Invariant 191.
+func TestTornFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "audit.log")
+	testenv.OK(t, os.WriteFile(name, []byte(`{"name":"a"}`+"\n"+`{"name":"to`), 0o600))
+	l := testenv.Must(Open(name, slog.New(slog.DiscardHandler)))(t)
+	add(l, "b")
+	testenv.OK(t, l.Close())
+	testenv.Equal(t, namesOf(t, string(testenv.Must(os.ReadFile(name))(t))), "a torn b", "lines")
 }
 
 // TestFile appends to a file that only its owner can read, and refuses one that cannot be opened.

@@ -37,8 +37,8 @@ type Serve struct {
 	settings.ServeFlags
 }
 
-// Run serves until SIGINT or SIGTERM, then drains; SIGHUP reloads the TLS certificate and reopens
-// the audit log, or ends the process like SIGTERM if there is neither. See node.Node.Run for
+// Run serves until SIGINT or SIGTERM, then drains. SIGHUP reloads the TLS certificate and reopens
+// the audit log; it ends a local instance that has neither like SIGTERM. See node.Node.Run for
 // errors.
 func (c *Serve) Run(console *cli.Console, parsed *kong.Context, read *settings.File) (err error) {
 	values := c.Configuration
@@ -57,7 +57,7 @@ func (c *Serve) Run(console *cli.Console, parsed *kong.Context, read *settings.F
 	gcfloor.Set(minHeap)
 	ignoreSignals()
 	ending, reload := cli.Endings(), make(chan os.Signal, 1)
-	if config.TLSCert != "" || config.AuditLog != "" {
+	if config.TLSCert != "" || config.AuditLog != "" || config.Profile == node.Hosted {
 		ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 		signal.Notify(reload, syscall.SIGHUP)
 		defer signal.Stop(reload)
