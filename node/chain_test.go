@@ -79,8 +79,8 @@ func TestSecretsOfTheChainAreForTheirOwner(t *testing.T) {
 		}
 	}
 	for _, file := range []string{c.ChainAPIKeyFile, c.ReceiverKeyFile} {
-		testenv.OK(t, os.Chmod(file, 0o640))
-		if _, err := c.openReceiver(time.Now); err == nil || !strings.Contains(err.Error(), "others may access it (mode 0640): chmod 600 "+file) {
+		testenv.OK(t, os.Chmod(file, 0o644))
+		if _, err := c.openReceiver(time.Now); err == nil || !strings.Contains(err.Error(), "others may access it (mode 0644): chmod 600 "+file) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

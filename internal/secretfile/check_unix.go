@@ -17,10 +17,18 @@ func CheckOwner(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// Check returns an error, with the remedy, if users other than its owner may access a file.
+// Check returns an error, with the remedy, if users other than its owner may access a file. If root
+// owns it, this process's group may read it.
 func Check(name string, info fs.FileInfo) error {
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && !forGroup(info) {
 		return fmt.Errorf("the file %s has a key, and others may access it (mode %04o): chmod 600 %s", name, mode, name)
 	}
 	return nil
+}
+
+// forGroup reports whether root gives a file to this process by its group, as Kubernetes does with
+// the files of a Secret: the group may only read it, and no other user may access it.
+func forGroup(info fs.FileInfo) bool {
+	s, known := info.Sys().(*syscall.Stat_t)
+	return known && s.Uid == 0 && int(s.Gid) == os.Getegid() && info.Mode().Perm()&0o037 == 0
 }

@@ -1,4 +1,5 @@
-// Package secretfile keeps files that hold secrets, such as keys: only their owner may access them.
+// Package secretfile keeps files that hold secrets, such as keys: only their owner may access them,
+// and if root owns them, this process's group may read them.
 package secretfile
 
 import (
@@ -15,8 +16,8 @@ import (
 // MaxSize is the largest size that Read permits, in bytes.
 const MaxSize = 64 << 10
 
-// Read returns a file's bytes. It returns an error, with the remedy, if users other than its owner
-// may access the file, or if it has more than MaxSize bytes.
+// Read returns a file's bytes. It returns an error, with the remedy, if Check does, or if the file
+// has more than MaxSize bytes.
 func Read(name string) (_ []byte, err error) {
 	f, err := os.Open(name)
 	if err != nil {

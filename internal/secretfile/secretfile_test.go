@@ -43,7 +43,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s: %v, %v, want no access for others", path, info.Mode(), err)
 		}
 	}
-	for _, mode := range []os.FileMode{0o640, 0o604, 0o644, 0o620} {
+	for _, mode := range []os.FileMode{0o660, 0o604, 0o644, 0o620} {
 		testenv.OK(t, os.Chmod(name, mode))
 		want := fmt.Sprintf("the file %s has a key, and others may access it (mode %04o): chmod 600 %s", name, mode, name)
 		if _, err := secretfile.Read(name); err == nil || err.Error() != want {

@@ -181,7 +181,7 @@ func TestFileRefusals(t *testing.T) {
 	}
 	testenv.Require(t, testenv.Unix)
 	const withKey, without = "contexts: {prod: {url: 'http://h', key: canary}}", "contexts: {prod: {url: 'http://h'}}"
-	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o644} {
+	for _, mode := range []os.FileMode{0o660, 0o604, 0o620, 0o644} {
 		name := fileOf(t, withKey, mode)
 		want := fmt.Sprintf("the file %s has a key, and others may access it (mode %04o): chmod 600 %s", name, mode, name)
 		if _, err := contexts.Load(name); err == nil || err.Error() != want {
