@@ -53,13 +53,14 @@ func (s *PostgresServer) Rejoin(primary *PostgresServer) error {
 }
 
 // Received returns how much of its primary's log a standby has on its disk, as a position in bytes.
+// Before it receives anything after its start, that is the part which it has applied.
 func (s *PostgresServer) Received() (position int64, err error) {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.DSN())
 	if err != nil {
 		return 0, err
 	}
-	err = conn.QueryRow(ctx, `SELECT CAST(pg_last_wal_receive_lsn() - '0/0' AS BIGINT)`).Scan(&position)
+	err = conn.QueryRow(ctx, `SELECT CAST(GREATEST(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0' AS BIGINT)`).Scan(&position)
 	return position, errors.Join(err, conn.Close(ctx))
 }
 
