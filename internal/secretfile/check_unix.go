@@ -26,8 +26,8 @@ func Check(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// forGroup reports whether root gives a file to this process by its group, as Kubernetes does with
-// the files of a Secret: the group may only read it, and no other user may access it.
+// forGroup reports whether root owns a file, its group is this process's and may only read it, and
+// no other user may access it. Kubernetes mounts the files of a Secret so.
 func forGroup(info fs.FileInfo) bool {
 	s, known := info.Sys().(*syscall.Stat_t)
 	return known && s.Uid == 0 && int(s.Gid) == os.Getegid() && info.Mode().Perm()&0o037 == 0
