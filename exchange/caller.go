@@ -22,27 +22,16 @@ func (x *Exchange) RequireScope(scope access.Scope) error {
 	}
 }
 
-// Grant requires that the caller's key has the scope for the account, and remembers it for Recheck.
+// Grant requires that the caller's key has the scope for the account, and remembers it for
+// Recheck. With access.ScopeCreate, a key that lacks access.ScopeWrite must not replace a blob: see Creating.
 func (x *Exchange) Grant(scope access.Scope, account string) error {
+	if scope == access.ScopeCreate {
+		if x.onlyCreates = !x.Caller.Has(access.ScopeWrite); !x.onlyCreates {
+			scope = access.ScopeWrite // which the key must still have when the request takes effect
+		}
+	}
 	x.granted = grant{scope, account}
 	return x.granted.allowed(x.Caller)
-}
-
-// RequireCreate requires that the caller has a key with the scope create or write.
-func (x *Exchange) RequireCreate() error {
-	if x.BadCredential == nil && x.Caller != nil && x.Caller.Has(access.ScopeCreate) {
-		return nil
-	}
-	return x.RequireScope(access.ScopeWrite)
-}
-
-// GrantCreate is Grant for a request that stores a blob in the account. With a key that may only
-// create, the request must not replace a blob: see Creating.
-func (x *Exchange) GrantCreate(account string) error {
-	if x.onlyCreates = !x.Caller.Has(access.ScopeWrite); x.onlyCreates {
-		return x.Grant(access.ScopeCreate, account)
-	}
-	return x.Grant(access.ScopeWrite, account)
 }
 
 // OnlyCreates reports whether the caller's key may store new blobs only.
@@ -110,19 +99,6 @@ func (x *Exchange) RequireAccount(scope access.Scope, account string) error {
 		return ErrNoCredential
 	default:
 		return x.Grant(scope, account)
-	}
-}
-
-// RequireAccountForCreate is RequireAccount for a request that stores a blob, as GrantCreate is
-// Grant.
-func (x *Exchange) RequireAccountForCreate(account string) error {
-	switch {
-	case x.Local:
-		return nil
-	case x.Caller == nil:
-		return ErrNoCredential
-	default:
-		return x.GrantCreate(account)
 	}
 }
 

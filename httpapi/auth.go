@@ -59,34 +59,6 @@ func requireKey(scope access.Scope, account accountFunc) rule {
 	}
 }
 
-// requireCreate is requireKey for storing a blob.
-func requireCreate(account accountFunc) rule {
-	return func(x *call) error {
-		name, err := account(x)
-		if err != nil {
-			return err
-		}
-		if err := x.RequireCreate(); err != nil {
-			return err
-		}
-		return x.GrantCreate(name)
-	}
-}
-
-// requireCreateFor is requireKeyFor for storing a blob.
-func requireCreateFor(find accountFunc) rule {
-	return func(x *call) error {
-		if err := x.RequireCreate(); err != nil {
-			return err
-		}
-		name, err := find(x)
-		if err != nil {
-			return err
-		}
-		return x.GrantCreate(name)
-	}
-}
-
 // requireKeyFor requires a key with the scope for a stored object's account. It looks up the object
 // only for keys with the scope, so other callers cannot probe for its existence.
 func requireKeyFor(scope access.Scope, find accountFunc) rule {
@@ -108,19 +80,13 @@ func requireScope(scope access.Scope) rule {
 	return func(x *call) error { return x.RequireScope(scope) }
 }
 
-// requireCreateLater requires a key that may store blobs. The handler must call
-// RequireAccountForCreate when it has parsed the body.
-func requireCreateLater() rule {
-	return func(x *call) error { return x.RequireCreate() }
-}
-
-// requireCreateLaterAt is requireCreateLater for a request that also names an account in its path.
-func requireCreateLaterAt(account accountFunc) rule {
+// requireScopeAt is requireScope for a request that also names an account in its path.
+func requireScopeAt(scope access.Scope, account accountFunc) rule {
 	return func(x *call) error {
 		if _, err := account(x); err != nil {
 			return err
 		}
-		return x.RequireCreate()
+		return x.RequireScope(scope)
 	}
 }
 

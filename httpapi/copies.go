@@ -188,7 +188,7 @@ func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
 // permitTransfer requires that the caller may copy or move the blob. It also finds out whether the
 // caller may read it.
 func (s *Server) permitTransfer(x *call, t *transferral) error {
-	if err := x.RequireAccountForCreate(t.to.Account); err != nil || x.Local {
+	if err := x.RequireAccount(access.ScopeCreate, t.to.Account); err != nil || x.Local {
 		return err
 	}
 	x.readsFree = x.Caller.Allows(access.ScopeRead, t.from.Account) == nil || x.Caller.Allows(access.ScopeRead, t.to.Account) == nil

@@ -20,5 +20,5 @@ type operation struct {
 
 // rule decides whether a caller may use a hosted service's route: it returns nil, or the reason for
 // a refusal. A local instance has no rules. Rules are made by public, publicFor, paid, requireKey,
-// requireKeyFor, requireScope and the functions requireCreate...; a nil rule is an error of New.
+// requireKeyFor, requireScope and requireScopeAt; a nil rule is an error of New.
 type rule func(*call) error

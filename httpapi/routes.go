@@ -22,7 +22,7 @@ func newRouter(basePath string, table []router.Route[operation]) (*router.Router
 // routes returns the table of all operations and who may use them.
 func routes(s *Server) []router.Route[operation] {
 	read, list := readRules(s.reads)
-	upload := requireCreateFor(s.accountOfUpload)
+	upload := requireKeyFor(access.ScopeCreate, s.accountOfUpload)
 	channel := requireKeyFor(access.ScopeChannels, s.accountOfChannel)
 	var table []router.Route[operation]
 	add := func(method, pattern string, rule rule, handle func(*call) error) {
@@ -55,19 +55,19 @@ func routes(s *Server) []router.Route[operation] {
 	add("GET", "/v1/blobs/{account}/{blobName...}", read, s.getBlob)
 	permits(link.Read)
 	audits(auditlog.Read)
-	write("PUT", "/v1/blobs/{account}/{blobName...}", requireCreate(blobInPath), s.putBlob)
+	write("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeCreate, blobInPath), s.putBlob)
 	permits(link.Create)
 	audits(auditlog.Write)
-	write("POST", "/v1/blobs/{account}/{blobName...}", requireCreateLaterAt(blobInPath), s.copyBlob)
+	write("POST", "/v1/blobs/{account}/{blobName...}", requireScopeAt(access.ScopeCreate, blobInPath), s.copyBlob)
 	audits(auditlog.Copy)
 	write("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
 	audits(auditlog.Delete)
 
-	write("POST", "/v1/multipart-uploads", requireCreateLater(), s.beginUpload)
+	write("POST", "/v1/multipart-uploads", requireScope(access.ScopeCreate), s.beginUpload)
 	add("GET", "/v1/multipart-uploads", requireKey(access.ScopeWrite, accountInQuery), s.listUploads)
 	add("GET", "/v1/multipart-uploads/{uploadId}", upload, s.getUpload)
 	write("DELETE", "/v1/multipart-uploads/{uploadId}", upload, s.abortUpload)
-	write("PUT", "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", requireCreateFor(s.accountOfPart), s.putPart)
+	write("PUT", "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", requireKeyFor(access.ScopeCreate, s.accountOfPart), s.putPart)
 	write("POST", "/v1/multipart-uploads/{uploadId}/complete", upload, s.completeUpload)
 
 	add("GET", "/v1/info", public(), s.getInfo)

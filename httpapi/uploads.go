@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/database"
@@ -59,7 +60,7 @@ func (s *Server) beginUpload(x *call) error {
 	default:
 		return fmt.Errorf(`%w: ifNoneMatch can only be "*"`, exchange.ErrParameter)
 	}
-	if err := x.RequireAccountForCreate(begin.Account); err != nil {
+	if err := x.RequireAccount(access.ScopeCreate, begin.Account); err != nil {
 		return err
 	}
 	reservation, err := x.Allowance.ReserveUpload(x.Request.Context(), begin.Name, begin.Metadata)

@@ -96,12 +96,6 @@ func (s *Server) require(x *call, scope access.Scope, account string) error {
 	if err := x.credentialError(); err != nil {
 		return err
 	}
-	if scope == access.ScopeCreate {
-		if err := x.RequireCreate(); err != nil {
-			return err
-		}
-		return x.GrantCreate(account)
-	}
 	if err := x.RequireScope(scope); err != nil {
 		return err
 	}
