@@ -23,7 +23,8 @@ func (x *Exchange) RequireScope(scope access.Scope) error {
 }
 
 // Grant requires that the caller's key has the scope for the account, and remembers it for
-// Recheck. With access.ScopeCreate, a key that lacks access.ScopeWrite must not replace a blob: see Creating.
+// Recheck. With access.ScopeCreate, a key that lacks access.ScopeWrite must not replace a blob:
+// see Creating.
 func (x *Exchange) Grant(scope access.Scope, account string) error {
 	if scope == access.ScopeCreate {
 		if x.onlyCreates = !x.Caller.Has(access.ScopeWrite); !x.onlyCreates {
