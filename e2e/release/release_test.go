@@ -160,7 +160,7 @@ func TestSignatures(t *testing.T) {
 // packageOf makes a package of the release's binary with another version.
 func packageOf(t *testing.T, format, version, target string, env ...string) {
 	t.Helper()
-	command := exec.Command(filepath.Join(*dist, "work/nfpm"), "package", "--config", "deploy/package/nfpm.yaml", "--packager", format, "--target", target)
+	command := exec.Command(filepath.Join(*dist, "parts/nfpm"), "package", "--config", "deploy/package/nfpm.yaml", "--packager", format, "--target", target)
 	command.Dir = filepath.Dir(*dist) // the release's tree
 	command.Env = append(os.Environ(), append([]string{"ARCH=amd64", "VERSION=" + version, "SOURCE_DATE_EPOCH=1700000000"}, env...)...)
 	if out, err := command.CombinedOutput(); err != nil {
