@@ -1,9 +1,9 @@
 // Package access decides which operations a caller may do, and within which limits. It holds API
-// keys with their scopes and accounts, and enforces the limits of groups of keys and of client
+// keys with their grants, and enforces the limits of groups of keys and of client
 // addresses.
 //
 // A request passes through it as follows. An Authenticator resolves the request's credential to a
-// Caller. Caller.Allows decides whether the key permits an operation on an account. A Limiter
+// Caller. Caller.Allows decides whether the key permits an operation on a blob. A Limiter
 // returns the Allowance that the caller shares, on this node, with all requests from the same group
 // of keys, or from the same address if there is no key. The request enters the Allowance (request
 // rate and concurrency), is paced by it (bytes per second) and reserves the bytes and objects that
@@ -26,6 +26,8 @@ var (
 	ErrScope = errors.New("the key lacks the scope")
 	// ErrAccount means that the key is not valid for the account.
 	ErrAccount = errors.New("the key is not for this account")
+	// ErrName means that the key is not valid for the blob's name, or for a list with this prefix.
+	ErrName = errors.New("the key is for other names in this account: those that begin with a prefix of its grants")
 	// ErrConcurrent means that the limit of concurrent requests is reached.
 	ErrConcurrent = errors.New("too many concurrent requests")
 	// ErrRate means that the request rate is exceeded. The error is a *RateError.

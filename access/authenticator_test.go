@@ -3,6 +3,7 @@ package access_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/test/testenv"
 )
 
@@ -73,7 +75,7 @@ func TestAuthenticate(t *testing.T) {
 				}
 			}
 			caller, err := keys.Authenticate(t.Context(), good)
-			if err != nil || caller.ID() != key.ID || caller.Group() != "g" || caller.AllAccounts() {
+			if err != nil || caller.ID() != key.ID || caller.Group() != "g" || !slices.Equal(caller.Accounts(access.ScopeRead), []string{"a"}) {
 				t.Errorf("%+v, %v", caller, err)
 			}
 			authenticate(t, "another", keys, otherGood, nil)
@@ -119,10 +121,65 @@ func TestCallerAllows(t *testing.T) {
 		"read is not admin":               {access.NewKey{}, access.ScopeAdmin, "a", access.ErrScope},
 	} {
 		caller := callerOf(t, store, c.key)
-		testenv.Is(t, caller.Allows(c.scope, c.account), c.want, "%s", name)
+		testenv.Is(t, caller.Allows(c.scope, c.account, "name"), c.want, "%s", name)
+		testenv.Equal(t, caller.Can(c.scope, c.account, "name"), c.want == nil, "%s: whether it can", name)
 		testenv.Equal(t, caller.Has(c.scope), !errors.Is(c.want, access.ErrScope), "%s: whether it has the scope", name)
-		testenv.Equal(t, caller.AllAccounts(), c.key.Accounts == nil, "%s: whether it has all accounts", name)
 	}
+}
+
+// TestGrantsAllow checks a key with several grants: a backup's, which creates everywhere and
+// deletes locks only, and further ones.
+// Invariant 193.
+func TestGrantsAllow(t *testing.T) {
+	caller := callerOf(t, openStores(t, 1)[0], access.NewKey{Grants: []keys.Grant{
+		{Scopes: []string{"create", "read"}, Accounts: []string{"b", "a"}},
+		{Scopes: []string{"write"}, Accounts: []string{"a"}, Prefix: "locks/"},
+		{Scopes: []string{"admin"}, Prefix: "all/"},
+		{Scopes: []string{"channels"}, Accounts: []string{"d"}},
+	}})
+	for _, c := range []struct {
+		scope         access.Scope
+		account, name string
+		want          error
+		some          bool // for some names
+	}{
+		{access.ScopeCreate, "a", "data/1", nil, true},
+		{access.ScopeRead, "b", "", nil, true},
+		{access.ScopeWrite, "a", "locks/1", nil, true},
+		{access.ScopeWrite, "a", "locks/", nil, true},
+		{access.ScopeWrite, "a", "locks", access.ErrName, true},
+		{access.ScopeWrite, "a", "lock", access.ErrName, true},
+		{access.ScopeWrite, "a", "Locks/1", access.ErrName, true},
+		{access.ScopeWrite, "a", "x/locks/1", access.ErrName, true},
+		{access.ScopeWrite, "a", "", access.ErrName, true},
+		{access.ScopeWrite, "b", "locks/1", access.ErrName, true},
+		{access.ScopeWrite, "b", "all/1", nil, true},
+		{access.ScopeWrite, "", "all/1", nil, true},
+		{access.ScopeWrite, "", "", access.ErrName, true},
+		{access.ScopeRead, "c", "all/1", nil, true},
+		{access.ScopeRead, "c", "data/1", access.ErrName, true},
+		{access.ScopeAdmin, "c", "all/", nil, true},
+		{access.ScopeAdmin, "", "", access.ErrName, true},
+		{access.ScopeChannels, "d", "", nil, true},
+		{access.ScopeChannels, "a", "", access.ErrName, true},
+		{"unknown", "a", "all/1", access.ErrScope, false},
+	} {
+		testenv.Is(t, caller.Allows(c.scope, c.account, c.name), c.want, "%s on %q %q", c.scope, c.account, c.name)
+		testenv.Equal(t, caller.Can(c.scope, c.account, c.name), c.want == nil, "whether it can %s %q %q", c.scope, c.account, c.name)
+		testenv.Equal(t, caller.Reaches(c.scope, c.account), c.some, "whether it has %s on some names of %q", c.scope, c.account)
+	}
+	testenv.Equal(t, caller.Accounts(access.ScopeChannels) == nil, true, "all accounts by the scope admin")
+	few := callerOf(t, openStores(t, 1)[0], access.NewKey{Grants: []keys.Grant{
+		{Scopes: []string{"create", "read"}, Accounts: []string{"b", "a"}}, {Scopes: []string{"write"}, Accounts: []string{"b", "c"}, Prefix: "x"}, {Scopes: []string{"channels"}},
+	}})
+	testenv.Equal(t, strings.Join(few.Accounts(access.ScopeRead, access.ScopeCreate), " "), "a b c", "its accounts")
+	none := few.Accounts(access.ScopeAdmin)
+	testenv.Equal(t, none != nil && len(none) == 0, true, "no accounts of a scope that it lacks")
+	testenv.Equal(t, testing.AllocsPerRun(100, func() {
+		if few.Allows(access.ScopeRead, "a", "data/1") != nil || few.Can(access.ScopeWrite, "a", "data/1") {
+			t.Error("the grants have changed")
+		}
+	}), 0, "allocations")
 }
 
 func admin(accounts ...string) access.NewKey {

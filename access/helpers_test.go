@@ -94,7 +94,7 @@ func (l *line) Usage(ctx context.Context, owner string) (metastore.Used, error) 
 // makeKey creates a key for reading and writing, unless it is described otherwise.
 func makeKey(t testing.TB, store keys.Store, n access.NewKey) (keys.Key, string) {
 	t.Helper()
-	if n.Scopes == nil {
+	if n.Scopes == nil && n.Grants == nil {
 		n.Scopes = []access.Scope{access.ScopeRead, access.ScopeWrite}
 	}
 	issued := testenv.Must(access.Create(context.Background(), store, n))(t)

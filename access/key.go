@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -23,6 +22,11 @@ type NewKey struct {
 	// Accounts are the accounts for which it is valid, in their canonical form; nil means
 	// all. An empty list that is not nil is an error.
 	Accounts []string
+	// Prefix begins the names of the blobs for which it is valid, up to 1,024 bytes. It may be
+	// empty.
+	Prefix string
+	// Grants are up to 16 grants, in place of one of Scopes, Accounts and Prefix.
+	Grants []keys.Grant
 	// Group names the keys that share limits and own their blobs together: 1 to 64 of A-Z, a-z,
 	// 0-9, ".", "_" and "-". If it is empty, the key forms a group of its own, named like its id.
 	Group string
@@ -69,7 +73,7 @@ func Create(ctx context.Context, store keys.Store, n NewKey) (Issued, error) {
 
 // describe returns the key as it is stored, without its id and secret.
 func (n NewKey) describe() (keys.Key, error) {
-	granted, err := ordered(n.Scopes)
+	granted, err := n.grants()
 	if err != nil {
 		return keys.Key{}, err
 	}
@@ -82,17 +86,22 @@ func (n NewKey) describe() (keys.Key, error) {
 	if err := checkLimits(n.Limits); err != nil {
 		return keys.Key{}, fmt.Errorf("%w: %w", ErrInvalidKey, err)
 	}
-	if n.Accounts != nil && (len(n.Accounts) == 0 || slices.Contains(n.Accounts, "")) {
-		return keys.Key{}, fmt.Errorf("%w: its list of accounts must not be empty, nor hold an empty account", ErrInvalidKey)
+	return keys.Key{Label: n.Label, Grants: granted, Group: n.Group, Expires: n.Expires, Limits: n.Limits}, nil
+}
+
+func (n NewKey) grants() ([]keys.Grant, error) {
+	one := keys.Grant{Accounts: n.Accounts, Prefix: n.Prefix}
+	for _, s := range n.Scopes {
+		one.Scopes = append(one.Scopes, string(s))
 	}
-	k := keys.Key{Label: n.Label, Group: n.Group, Expires: n.Expires, Limits: n.Limits}
-	for _, s := range granted {
-		k.Scopes = append(k.Scopes, string(s))
+	switch {
+	case n.Grants == nil:
+		return CheckGrants([]keys.Grant{one})
+	case n.Scopes != nil || n.Accounts != nil || n.Prefix != "":
+		return nil, fmt.Errorf("%w: name its grants, or the scopes, accounts and prefix of one grant", ErrInvalidKey)
+	default:
+		return CheckGrants(n.Grants)
 	}
-	k.Accounts = slices.Clone(n.Accounts)
-	slices.Sort(k.Accounts)
-	k.Accounts = slices.Compact(k.Accounts)
-	return k, nil
 }
 
 const (
@@ -132,10 +141,13 @@ func checkLimits(l keys.Limits) error {
 
 // KeyChange describes how to change a key. A field that is nil stays as it is.
 type KeyChange struct {
-	Label    *string    // as NewKey.Label
-	Scopes   []Scope    // as NewKey.Scopes
-	Accounts *[]string  // as NewKey.Accounts; a pointer to nil means all
-	Expires  *time.Time // as NewKey.Expires; a pointer to the zero time means never
+	Label    *string   // as NewKey.Label
+	Scopes   []Scope   // as NewKey.Scopes
+	Accounts *[]string // as NewKey.Accounts; a pointer to nil means all
+	Prefix   *string   // as NewKey.Prefix
+	// Grants replace all grants. Scopes, Accounts and Prefix change a key that has one grant.
+	Grants  []keys.Grant
+	Expires *time.Time // as NewKey.Expires; a pointer to the zero time means never
 	// S3 seals a new S3 secret, in place of one that the key has; nil: it stays as it is.
 	S3 *sealed.Box
 	// NoS3 removes the key's S3 secret.
@@ -145,33 +157,16 @@ type KeyChange struct {
 // Update changes a key, also one that has expired or was revoked; a revoked key remains revoked.
 // Nodes apply the change like RevokeKey's. It returns ErrInvalidKey or database.ErrNotFound.
 func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (Issued, error) {
-	n := NewKey{Scopes: []Scope{ScopeRead}} // valid; overwritten by the changes
-	if c.Label != nil {
-		n.Label = *c.Label
-	}
-	if c.Scopes != nil {
-		n.Scopes = c.Scopes
-	}
-	if c.Accounts != nil {
-		n.Accounts = *c.Accounts
-	}
-	described, err := n.describe()
-	if err != nil {
-		return Issued{}, err
-	}
 	var s3Secret string
 	if c.S3 != nil {
 		s3Secret = newS3Secret()
 	}
-	k, err := store.UpdateKey(ctx, id, func(k *keys.Key) {
+	k, err := store.UpdateKey(ctx, id, func(k *keys.Key) (err error) {
+		if k.Grants, err = c.grants(k.Grants); err != nil {
+			return err
+		}
 		if c.Label != nil {
-			k.Label = described.Label
-		}
-		if c.Scopes != nil {
-			k.Scopes = described.Scopes
-		}
-		if c.Accounts != nil {
-			k.Accounts = described.Accounts
+			k.Label = *c.Label
 		}
 		if c.Expires != nil {
 			k.Expires = *c.Expires
@@ -182,11 +177,38 @@ func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (Issu
 		case c.S3 != nil:
 			k.S3Secret = c.S3.Seal(k.ID, s3Secret)
 		}
+		return checkLabel(k.Label)
 	})
 	if err != nil {
 		return Issued{}, err
 	}
 	return Issued{Key: k, S3Secret: s3Secret}, nil
+}
+
+// grants returns the grants of a key that had these.
+func (c KeyChange) grants(had []keys.Grant) ([]keys.Grant, error) {
+	if c.Scopes == nil && c.Accounts == nil && c.Prefix == nil && c.Grants == nil {
+		return had, nil
+	}
+	n := NewKey{Scopes: c.Scopes, Grants: c.Grants}
+	if c.Grants == nil {
+		if len(had) != 1 {
+			return nil, fmt.Errorf("%w: it has %d grants: name all that it shall have", ErrInvalidKey, len(had))
+		}
+		n.Accounts, n.Prefix = had[0].Accounts, had[0].Prefix
+		for _, s := range had[0].Scopes {
+			if c.Scopes == nil {
+				n.Scopes = append(n.Scopes, Scope(s))
+			}
+		}
+	}
+	if c.Accounts != nil {
+		n.Accounts = *c.Accounts
+	}
+	if c.Prefix != nil {
+		n.Prefix = *c.Prefix
+	}
+	return n.grants()
 }
 
 // SetLimits changes a group's limits, and returns them as stored. A limit that is 0 in limits stays

@@ -48,20 +48,20 @@ func TestCreate(t *testing.T) {
 	expires := time.Date(2040, 1, 2, 3, 4, 5, 6000, time.UTC)
 	limits := keys.Limits{RequestsPerSecond: 5, StoredBytes: keys.Unlimited}
 	key, credential := makeKey(t, store, access.NewKey{
-		Label: "für Bücher", Scopes: []access.Scope{access.ScopeWrite, access.ScopeRead}, Accounts: []string{"b", "a", "b"},
+		Label: "für Bücher", Scopes: []access.Scope{access.ScopeWrite, access.ScopeRead}, Accounts: []string{"b", "a", "b"}, Prefix: "é/",
 		Group: "Books-1.x_y", Expires: expires, Limits: limits,
 	})
 	_, secret, _ := strings.Cut(strings.TrimPrefix(credential, "sluice_"), "_")
 	if credential != "sluice_"+key.ID+"_"+secret || key.Hash != sha256.Sum256([]byte(secret)) {
 		t.Errorf("credential %q of key %+v", credential, key)
 	}
-	if key.Label != "für Bücher" || !slices.Equal(key.Scopes, []string{"read", "write"}) || !slices.Equal(key.Accounts, []string{"a", "b"}) ||
+	if key.Label != "für Bücher" || !reflect.DeepEqual(key.Grants, []keys.Grant{{Scopes: []string{"read", "write"}, Accounts: []string{"a", "b"}, Prefix: "é/"}}) ||
 		key.Group != "Books-1.x_y" || !key.Expires.Equal(expires) || key.Limits != limits || !key.Revoked.IsZero() {
 		t.Errorf("%+v", key)
 	}
 
 	alone, other := makeKey(t, store, access.NewKey{})
-	if alone.Group != alone.ID || alone.Accounts != nil || !alone.Expires.IsZero() || other == credential {
+	if alone.Group != alone.ID || alone.Grants[0].Accounts != nil || alone.Grants[0].Prefix != "" || !alone.Expires.IsZero() || other == credential {
 		t.Errorf("by default: %+v", alone)
 	}
 	joined, _ := makeKey(t, store, access.NewKey{Group: "Books-1.x_y"})
@@ -78,22 +78,32 @@ func TestCreateRefuses(t *testing.T) {
 	store := openStores(t, 1)[0]
 	read := []access.Scope{access.ScopeRead}
 	for name, n := range map[string]access.NewKey{
-		"no scope":             {},
-		"an unknown scope":     {Scopes: []access.Scope{"read", "root"}},
-		"no account":           {Scopes: read, Accounts: []string{}},
-		"an empty account":     {Scopes: read, Accounts: []string{"a", ""}},
-		"a long label":         {Scopes: read, Label: strings.Repeat("x", 129)},
-		"a label of two lines": {Scopes: read, Label: "a\nb"},
-		"a terminal escape":    {Scopes: read, Label: "\x1b[2J"},
-		"a C1 control":         {Scopes: read, Label: "\u009b2J"},
-		"a bidi override":      {Scopes: read, Label: "a\u202eb"},
-		"a broken label":       {Scopes: read, Label: "a\xff"},
-		"a long group":         {Scopes: read, Group: strings.Repeat("x", 65)},
-		"a space in the group": {Scopes: read, Group: "a b"},
-		"a slash in the group": {Scopes: read, Group: "a/b"},
-		"an umlaut":            {Scopes: read, Group: "ä"},
-		"a negative rate":      {Scopes: read, Limits: keys.Limits{RequestsPerSecond: -2}},
-		"a negative quota":     {Scopes: read, Limits: keys.Limits{OpenUploads: -7}},
+		"no scope":              {},
+		"an unknown scope":      {Scopes: []access.Scope{"read", "root"}},
+		"no account":            {Scopes: read, Accounts: []string{}},
+		"an empty account":      {Scopes: read, Accounts: []string{"a", ""}},
+		"a long prefix":         {Scopes: read, Prefix: strings.Repeat("x", 1025)},
+		"a broken prefix":       {Scopes: read, Prefix: "a\xff"},
+		"a prefix of controls":  {Scopes: read, Prefix: "a\x00"},
+		"a prefix of channels":  {Scopes: []access.Scope{access.ScopeRead, access.ScopeChannels}, Prefix: "a"},
+		"no grants":             {Grants: []keys.Grant{}},
+		"17 grants":             {Grants: slices.Repeat([]keys.Grant{{Scopes: []string{"read"}}}, 17)},
+		"a grant of no scope":   {Grants: []keys.Grant{{Scopes: []string{"read"}}, {}}},
+		"a grant of no account": {Grants: []keys.Grant{{Scopes: []string{"read"}, Accounts: []string{}}}},
+		"grants and scopes":     {Scopes: read, Grants: []keys.Grant{{Scopes: []string{"read"}}}},
+		"grants and a prefix":   {Prefix: "a", Grants: []keys.Grant{{Scopes: []string{"read"}}}},
+		"a long label":          {Scopes: read, Label: strings.Repeat("x", 129)},
+		"a label of two lines":  {Scopes: read, Label: "a\nb"},
+		"a terminal escape":     {Scopes: read, Label: "\x1b[2J"},
+		"a C1 control":          {Scopes: read, Label: "\u009b2J"},
+		"a bidi override":       {Scopes: read, Label: "a\u202eb"},
+		"a broken label":        {Scopes: read, Label: "a\xff"},
+		"a long group":          {Scopes: read, Group: strings.Repeat("x", 65)},
+		"a space in the group":  {Scopes: read, Group: "a b"},
+		"a slash in the group":  {Scopes: read, Group: "a/b"},
+		"an umlaut":             {Scopes: read, Group: "ä"},
+		"a negative rate":       {Scopes: read, Limits: keys.Limits{RequestsPerSecond: -2}},
+		"a negative quota":      {Scopes: read, Limits: keys.Limits{OpenUploads: -7}},
 	} {
 		if issued, err := access.Create(t.Context(), store, n); !errors.Is(err, access.ErrInvalidKey) || issued.Credential != "" {
 			t.Errorf("%s: %+v, %v", name, issued, err)
@@ -104,13 +114,15 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	longest := access.NewKey{Scopes: read, Label: strings.Repeat("x", 128), Group: strings.Repeat("x", 64)}
 	makeKey(t, store, longest)
+	makeKey(t, store, access.NewKey{Scopes: read, Prefix: strings.Repeat("x", 1024)})
+	testenv.Must(access.Create(t.Context(), store, access.NewKey{Grants: slices.Repeat([]keys.Grant{{Scopes: []string{"read"}}}, 16)}))(t)
 	makeKey(t, store, access.NewKey{Scopes: read, Group: "azAZ09._-"})
 }
 
 func TestUpdate(t *testing.T) {
 	store := openStores(t, 1)[0]
 	want, _ := makeKey(t, store, access.NewKey{Label: "label", Accounts: []string{"a"}, Group: "group"})
-	label, all, some, never := "für Bücher", []string(nil), []string{"b", "a", "b"}, time.Time{}
+	label, prefix, all, some, never := "für Bücher", "p/", []string(nil), []string{"b", "a", "b"}, time.Time{}
 	expires := time.Date(2040, 1, 2, 3, 4, 5, 6000, time.UTC)
 	for name, test := range map[string]struct {
 		change access.KeyChange
@@ -118,9 +130,10 @@ func TestUpdate(t *testing.T) {
 	}{
 		"nothing":      {access.KeyChange{}, func() {}},
 		"the label":    {access.KeyChange{Label: &label}, func() { want.Label = label }},
-		"the scopes":   {access.KeyChange{Scopes: []access.Scope{access.ScopeWrite, access.ScopeRead}}, func() { want.Scopes = []string{"read", "write"} }},
-		"all accounts": {access.KeyChange{Accounts: &all}, func() { want.Accounts = nil }},
-		"accounts":     {access.KeyChange{Accounts: &some}, func() { want.Accounts = []string{"a", "b"} }},
+		"the scopes":   {access.KeyChange{Scopes: []access.Scope{access.ScopeWrite, access.ScopeRead}}, func() { want.Grants[0].Scopes = []string{"read", "write"} }},
+		"all accounts": {access.KeyChange{Accounts: &all}, func() { want.Grants[0].Accounts = nil }},
+		"accounts":     {access.KeyChange{Accounts: &some}, func() { want.Grants[0].Accounts = []string{"a", "b"} }},
+		"the prefix":   {access.KeyChange{Prefix: &prefix}, func() { want.Grants[0].Prefix = prefix }},
 		"the expiry":   {access.KeyChange{Expires: &expires}, func() { want.Expires = expires }},
 		"no expiry":    {access.KeyChange{Expires: &never}, func() { want.Expires = never }},
 	} {
@@ -129,9 +142,17 @@ func TestUpdate(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
 		}
 	}
+	several := []keys.Grant{{Scopes: []string{"create"}}, {Scopes: []string{"write"}, Accounts: []string{"a"}, Prefix: "locks/"}}
+	want.Grants = several
+	got := testenv.Must(access.Update(t.Context(), store, want.ID, access.KeyChange{Grants: several}))(t)
+	if !reflect.DeepEqual(got.Key.Grants, several) {
+		t.Errorf("several grants are %+v", got.Key.Grants)
+	}
 	none, long, odd := []string{}, strings.Repeat("x", 129), "\x1b[2J"
 	for name, change := range map[string]access.KeyChange{
 		"no scope": {Scopes: []access.Scope{}}, "an unknown scope": {Scopes: []access.Scope{"root"}}, "no account": {Accounts: &none},
+		"scopes of one of several grants": {Scopes: []access.Scope{access.ScopeRead}}, "a prefix of one of several": {Prefix: &prefix},
+		"grants and a prefix": {Grants: several, Prefix: &prefix}, "a grant of no scope": {Grants: []keys.Grant{{}}},
 		"a long label": {Label: &long}, "a terminal escape": {Label: &odd},
 	} {
 		testenv.Is(t, testenv.Error(access.Update(t.Context(), store, want.ID, change)), access.ErrInvalidKey, "%s", name)

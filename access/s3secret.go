@@ -84,18 +84,18 @@ func ResealS3Secrets(ctx context.Context, store keys.Store, box *sealed.Box) (n 
 }
 
 func reseal(ctx context.Context, store keys.Store, box *sealed.Box, id string) error {
-	var openErr error
-	_, err := store.UpdateKey(ctx, id, func(k *keys.Key) {
-		if openErr = nil; k.S3Secret == nil || box.Current(k.S3Secret) { // changed meanwhile
-			return
+	_, err := store.UpdateKey(ctx, id, func(k *keys.Key) error {
+		if k.S3Secret == nil || box.Current(k.S3Secret) { // changed meanwhile
+			return nil
 		}
 		secret, err := box.Open(id, k.S3Secret)
-		if openErr = err; err == nil {
+		if err == nil {
 			k.S3Secret = box.Seal(id, secret)
 		}
+		return err
 	})
 	if errors.Is(err, database.ErrNotFound) {
 		return nil
 	}
-	return errors.Join(err, openErr)
+	return err
 }

@@ -17,6 +17,37 @@ const (
 	ScopeAdmin    Scope = "admin"    // all of these, on the key's accounts
 )
 
+// scopeSet is a set of scopes: a bit for each, in the order of scopes.
+type scopeSet uint8
+
+// set returns the set of the scope alone, and none for an unknown one.
+func (s Scope) set() scopeSet {
+	switch s {
+	case ScopeRead:
+		return 1 << 0
+	case ScopeCreate:
+		return 1 << 1
+	case ScopeWrite:
+		return 1 << 2
+	case ScopeChannels:
+		return 1 << 3
+	case ScopeAdmin:
+		return 1 << 4
+	}
+	return 0
+}
+
+// included returns the scope and those that it includes.
+func (s Scope) included() scopeSet {
+	switch s {
+	case ScopeAdmin:
+		return 1<<len(scopes) - 1
+	case ScopeWrite:
+		return ScopeWrite.set() | ScopeCreate.set()
+	}
+	return s.set()
+}
+
 // scopes are all scopes, in the order in which they are stored and shown.
 var scopes = []Scope{ScopeRead, ScopeCreate, ScopeWrite, ScopeChannels, ScopeAdmin}
 

@@ -77,6 +77,9 @@ var (
 	// ErrOlder means that an older version of the program wrote the database, and that the caller
 	// did not permit an upgrade.
 	ErrOlder = errors.New("the database is older than this program: start the server once to bring it up to date")
+	// ErrNodesRun means that the database cannot be brought up to date yet, because nodes of an
+	// earlier version run, which must not run beside ones of this version.
+	ErrNodesRun = errors.New("nodes of an earlier version use the database and cannot run beside this version: stop all of them, and start this one again (a node that was killed counts for 30 s)")
 )
 
 // MaxFindings is the greatest number of sentences that Audit returns.

@@ -22,16 +22,17 @@ func (x *Exchange) RequireScope(scope access.Scope) error {
 	}
 }
 
-// Grant requires that the caller's key has the scope for the account, and remembers it for
-// Recheck. With access.ScopeCreate, a key that lacks access.ScopeWrite must not replace a blob:
-// see Creating.
-func (x *Exchange) Grant(scope access.Scope, account string) error {
+// Grant requires that the caller's key has the scope for the account and the blob's name or the
+// list's prefix, as access.Caller.Allows has them, and remembers it for Recheck. With
+// access.ScopeCreate, a key that lacks access.ScopeWrite there must not replace a blob: see
+// Creating.
+func (x *Exchange) Grant(scope access.Scope, account, name string) error {
 	if scope == access.ScopeCreate {
-		if x.onlyCreates = !x.Caller.Has(access.ScopeWrite); !x.onlyCreates {
+		if x.onlyCreates = !x.Caller.Can(access.ScopeWrite, account, name); !x.onlyCreates {
 			scope = access.ScopeWrite // which the key must still have when the request takes effect
 		}
 	}
-	x.granted = grant{scope, account}
+	x.granted = grant{scope, account, name}
 	return x.granted.allowed(x.Caller)
 }
 
@@ -61,8 +62,8 @@ func (x *Exchange) Creating(conditions metastore.Precondition) metastore.Precond
 var errOnlyCreates = fmt.Errorf("%w %q: there is a blob of this name, and the key may only create", access.ErrScope, access.ScopeWrite)
 
 // GrantMore is Grant for a request that needs another grant, too.
-func (x *Exchange) GrantMore(scope access.Scope, account string) error {
-	more := grant{scope, account}
+func (x *Exchange) GrantMore(scope access.Scope, account, name string) error {
+	more := grant{scope, account, name}
 	x.grantedMore = append(x.grantedMore, more)
 	return more.allowed(x.Caller)
 }
@@ -90,16 +91,16 @@ func (x *Exchange) Recheck(ctx context.Context) error {
 	return nil
 }
 
-// RequireAccount requires that the caller has a key with the scope for the account. It allows
-// everything on a local instance.
-func (x *Exchange) RequireAccount(scope access.Scope, account string) error {
+// Require requires a key of the caller, and Grant's permission. It allows everything on a local
+// instance.
+func (x *Exchange) Require(scope access.Scope, account, name string) error {
 	switch {
 	case x.Local:
 		return nil
 	case x.Caller == nil:
 		return ErrNoCredential
 	default:
-		return x.Grant(scope, account)
+		return x.Grant(scope, account, name)
 	}
 }
 

@@ -123,6 +123,7 @@ var commonRows = []Row{
 	{Is: access.ErrUnknownKey, Code: wire.CodeCredentialUnknown, Detail: "the key is unknown, has expired or was revoked"},
 	{Is: access.ErrScope, Code: wire.CodeScopeMissing},
 	{Is: access.ErrAccount, Code: wire.CodeAccountForbidden},
+	{Is: access.ErrName, Code: wire.CodeNameForbidden},
 	{Is: ErrOtherGroup, Code: wire.CodeAccountForbidden},
 	{Is: access.ErrQuota, Code: wire.CodeQuotaExceeded},
 	{Is: access.ErrRate, Code: wire.CodeRateLimited, Detail: "too many requests per second"},

@@ -6,6 +6,7 @@ import "sluice/access"
 type grant struct {
 	scope   access.Scope // "": nothing that needs a key
 	account string
+	name    string // a blob's, or the prefix of a list
 }
 
 // allowed returns nil if the caller's key has the permission.
@@ -13,5 +14,5 @@ func (g grant) allowed(caller *access.Caller) error {
 	if g.scope == "" {
 		return nil
 	}
-	return caller.Allows(g.scope, g.account)
+	return caller.Allows(g.scope, g.account, g.name)
 }

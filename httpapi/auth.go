@@ -14,7 +14,11 @@ import (
 	"sluice/wire"
 )
 
-type accountFunc func(*call) (string, error)
+// place is where a request needs a permission: the account, and the blob's name or the list's
+// prefix, as access.Caller.Allows has them.
+type place struct{ account, name string }
+
+type placeFunc func(*call) (place, error)
 
 // public allows everybody. A credential is optional but must be valid if there is one.
 func public() rule {
@@ -23,123 +27,130 @@ func public() rule {
 
 // publicFor is public for a request that names an account. Like all rules for such requests, it
 // checks the account's syntax before the credential.
-func publicFor(account accountFunc) rule {
+func publicFor(find placeFunc) rule {
 	return func(x *call) error {
-		if _, err := account(x); err != nil {
+		if _, err := find(x); err != nil {
 			return err
 		}
 		return x.BadCredential
 	}
 }
 
-// paid is publicFor, and lets a key that may read the account read without paying.
-func paid(account accountFunc) rule {
+// paid is publicFor, and lets a key that may read the blob read without paying.
+func paid(find placeFunc) rule {
 	return func(x *call) error {
-		name, err := account(x)
+		at, err := find(x)
 		if err != nil {
 			return err
 		}
-		x.readsFree = x.Caller != nil && x.Caller.Allows(access.ScopeRead, name) == nil
+		x.readsFree = x.Caller != nil && x.Caller.Can(access.ScopeRead, at.account, at.name)
 		return x.BadCredential
 	}
 }
 
-// requireKey requires a key with the scope for the account that the request names. account must not
+// requireKey requires a key with the scope for the place that the request names. find must not
 // access any store.
-func requireKey(scope access.Scope, account accountFunc) rule {
+func requireKey(scope access.Scope, find placeFunc) rule {
 	return func(x *call) error {
-		name, err := account(x)
+		at, err := find(x)
 		if err != nil {
 			return err
 		}
 		if err := x.RequireScope(scope); err != nil {
 			return err
 		}
-		return x.Grant(scope, name)
+		return x.Grant(scope, at.account, at.name)
 	}
 }
 
-// requireKeyFor requires a key with the scope for a stored object's account. It looks up the object
+// requireKeyFor requires a key with the scope for a stored object's place. It looks up the object
 // only for keys with the scope, so other callers cannot probe for its existence.
-func requireKeyFor(scope access.Scope, find accountFunc) rule {
+func requireKeyFor(scope access.Scope, find placeFunc) rule {
 	return func(x *call) error {
 		if err := x.RequireScope(scope); err != nil {
 			return err
 		}
-		name, err := find(x)
+		at, err := find(x)
 		if err != nil {
 			return err
 		}
-		return x.Grant(scope, name)
+		return x.Grant(scope, at.account, at.name)
 	}
 }
 
-// requireScope requires a key with the scope. The handler must call RequireAccount when it has
+// requireScope requires a key with the scope. The handler must call Require when it has
 // parsed the body.
 func requireScope(scope access.Scope) rule {
 	return func(x *call) error { return x.RequireScope(scope) }
 }
 
 // requireScopeAt is requireScope for a request that also names an account in its path.
-func requireScopeAt(scope access.Scope, account accountFunc) rule {
+func requireScopeAt(scope access.Scope, find placeFunc) rule {
 	return func(x *call) error {
-		if _, err := account(x); err != nil {
+		if _, err := find(x); err != nil {
 			return err
 		}
 		return x.RequireScope(scope)
 	}
 }
 
-// everyAccount is the account in a request that concerns all accounts: only a key for all accounts
-// is valid for it.
-func everyAccount(*call) (string, error) { return "", nil }
+// everyPlace is the place of a request that concerns all accounts: only a key for all accounts and
+// names is valid for it.
+func everyPlace(*call) (place, error) { return place{}, nil }
 
-func accountInPath(x *call) (string, error) {
-	return blob.ParseAccount(x.params.Get("account"))
+func blobInPath(x *call) (at place, err error) {
+	at.account, at.name, err = x.blobTarget()
+	return at, err
 }
 
-// blobInPath returns the account in a blob's path, and checks its name.
-func blobInPath(x *call) (string, error) {
-	account, _, err := x.blobTarget()
-	return account, err
+// listInPath returns the account in the path, and the prefix of the listed names.
+func listInPath(x *call) (at place, err error) {
+	if at.account, err = blob.ParseAccount(x.params.Get("account")); err != nil {
+		return at, err
+	}
+	q, err := readQuery(x.Request)
+	return place{at.account, q.text("prefix")}, err
 }
 
-func accountInQuery(x *call) (string, error) {
+// listInQuery is listInPath for an account in the query.
+func listInQuery(x *call) (at place, err error) {
 	q, err := readQuery(x.Request)
 	if err != nil {
-		return "", err
+		return at, err
 	}
-	return blob.ParseAccount(q.text("account"))
+	at.account, err = blob.ParseAccount(q.text("account"))
+	return place{at.account, q.text("prefix")}, err
 }
 
-// accountOfUpload also requires that a key which may only create belongs to the group that began
-// the upload.
-func (s *Server) accountOfUpload(x *call) (string, error) {
-	u, err := s.blobs.FindUpload(x.Request.Context(), x.params.Get("uploadId"))
-	if err == nil && u.Owner != x.Owner() && !x.Caller.Has(access.ScopeWrite) && x.Caller.Allows(access.ScopeCreate, u.Account) == nil {
-		return "", exchange.ErrOtherGroup
-	}
-	return u.Account, exchange.UploadError(err)
-}
+// placeOfUpload returns the place of the blob that an upload makes. It also requires that a key
+// which may only create there belongs to the group that began the upload.
+func (s *Server) placeOfUpload(x *call) (place, error) { return s.uploadAt(x, false) }
 
-// accountOfPart requires that the key belongs to the group that began the upload, which is charged
+// placeOfPart requires that the key belongs to the group that began the upload, which is charged
 // for the part.
-func (s *Server) accountOfPart(x *call) (string, error) {
+func (s *Server) placeOfPart(x *call) (place, error) { return s.uploadAt(x, true) }
+
+func (s *Server) uploadAt(x *call, charged bool) (place, error) {
 	u, err := s.blobs.FindUpload(x.Request.Context(), x.params.Get("uploadId"))
-	if err == nil && u.Owner != x.Owner() && (u.Owner != "" || !x.Caller.Has(access.ScopeWrite)) && x.Caller.Allows(access.ScopeCreate, u.Account) == nil {
-		return "", exchange.ErrOtherGroup
+	if err != nil {
+		return place{}, exchange.UploadError(err)
 	}
-	return u.Account, exchange.UploadError(err)
+	onlyOwn := charged && u.Owner != "" || !x.Caller.Can(access.ScopeWrite, u.Account, u.Name)
+	if onlyOwn && u.Owner != x.Owner() && x.Caller.Can(access.ScopeCreate, u.Account, u.Name) {
+		return place{}, exchange.ErrOtherGroup
+	}
+	return place{u.Account, u.Name}, nil
 }
 
-// accountOfChannel returns a channel's sender, or "", which every key is for, if it is not bound to
-// a sender yet.
-func (s *Server) accountOfChannel(x *call) (string, error) {
+// placeOfChannel returns a channel's sender, or "", which only a key for all accounts is for, if it
+// is not bound to a sender yet.
+func (s *Server) placeOfChannel(x *call) (at place, err error) {
 	c, err := s.channels.Get(x.Request.Context(), x.params.Get("channelId"))
 	if err != nil || c.Sender == "" {
-		return "", channelError(err)
+		return at, channelError(err)
 	}
-	return blob.ParseAccount(c.Sender)
+	at.account, err = blob.ParseAccount(c.Sender)
+	return at, err
 }
 
 // bearer is a key as its holder sends it, which is its own proof.

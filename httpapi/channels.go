@@ -57,7 +57,7 @@ func (s *Server) openChannel(x *call) error {
 		if err != nil {
 			return err
 		}
-		if err := x.RequireAccount(access.ScopeChannels, account); err != nil {
+		if err := x.Require(access.ScopeChannels, account, ""); err != nil {
 			return err
 		}
 	}

@@ -188,20 +188,22 @@ func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
 // permitTransfer requires that the caller may copy or move the blob. It also finds out whether the
 // caller may read it.
 func (s *Server) permitTransfer(x *call, t *transferral) error {
-	if err := x.RequireAccount(access.ScopeCreate, t.to.Account); err != nil || x.Local {
+	from, to := t.from, t.to
+	if err := x.Require(access.ScopeCreate, to.Account, to.Name); err != nil || x.Local {
 		return err
 	}
-	x.readsFree = x.Caller.Allows(access.ScopeRead, t.from.Account) == nil || x.Caller.Allows(access.ScopeRead, t.to.Account) == nil
+	readsTo := x.Caller.Can(access.ScopeRead, to.Account, to.Name)
+	x.readsFree = readsTo || x.Caller.Can(access.ScopeRead, from.Account, from.Name)
 	if t.moves {
-		if err := x.GrantMore(access.ScopeWrite, t.from.Account); err != nil {
+		if err := x.GrantMore(access.ScopeWrite, from.Account, from.Name); err != nil {
 			return err
 		}
 	}
-	if s.reads == access.ReadsPublic || t.moves && t.from.Account == t.to.Account {
+	if s.reads == access.ReadsPublic || t.moves && from.Account == to.Account && !readsTo {
 		return nil
 	}
-	// Another account has other readers, and a copy or a move cannot be paid for.
-	return x.GrantMore(access.ScopeRead, t.from.Account)
+	// There are other readers: another account's, or the caller. A copy or move cannot be paid for.
+	return x.GrantMore(access.ScopeRead, from.Account, from.Name)
 }
 
 // hides reports whether a condition on a blob of this size would disclose its bytes to a caller who

@@ -22,8 +22,8 @@ func newRouter(basePath string, table []router.Route[operation]) (*router.Router
 // routes returns the table of all operations and who may use them.
 func routes(s *Server) []router.Route[operation] {
 	read, list := readRules(s.reads)
-	upload := requireKeyFor(access.ScopeCreate, s.accountOfUpload)
-	channel := requireKeyFor(access.ScopeChannels, s.accountOfChannel)
+	upload := requireKeyFor(access.ScopeCreate, s.placeOfUpload)
+	channel := requireKeyFor(access.ScopeChannels, s.placeOfChannel)
 	var table []router.Route[operation]
 	add := func(method, pattern string, rule rule, handle func(*call) error) {
 		table = append(table, router.Route[operation]{Method: method, Pattern: pattern, Value: operation{rule: rule, handle: handle, fault: faultOperations[pattern]}})
@@ -46,9 +46,9 @@ func routes(s *Server) []router.Route[operation] {
 	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/deposit", channel, s.addDeposit)
 	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/close", channel, s.closeChannel)
 	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/renew", public(), s.renewPayment)
-	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/reconcile", requireKey(access.ScopeAdmin, everyAccount), s.reconcileChannel)
+	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/reconcile", requireKey(access.ScopeAdmin, everyPlace), s.reconcileChannel)
 
-	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyAccount), s.listAccounts)
+	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyPlace), s.listAccounts)
 	add("GET", "/v1/blobs/{account}", list, s.listBlobs)
 	permits(link.Read)
 	table[len(table)-1].Value.lists = true
@@ -64,17 +64,17 @@ func routes(s *Server) []router.Route[operation] {
 	audits(auditlog.Delete)
 
 	write("POST", "/v1/multipart-uploads", requireScope(access.ScopeCreate), s.beginUpload)
-	add("GET", "/v1/multipart-uploads", requireKey(access.ScopeWrite, accountInQuery), s.listUploads)
+	add("GET", "/v1/multipart-uploads", requireKey(access.ScopeWrite, listInQuery), s.listUploads)
 	add("GET", "/v1/multipart-uploads/{uploadId}", upload, s.getUpload)
 	write("DELETE", "/v1/multipart-uploads/{uploadId}", upload, s.abortUpload)
-	write("PUT", "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", requireKeyFor(access.ScopeCreate, s.accountOfPart), s.putPart)
+	write("PUT", "/v1/multipart-uploads/{uploadId}/parts/{partIdx}", requireKeyFor(access.ScopeCreate, s.placeOfPart), s.putPart)
 	write("POST", "/v1/multipart-uploads/{uploadId}/complete", upload, s.completeUpload)
 
 	add("GET", "/v1/info", public(), s.getInfo)
-	add("GET", "/v1/figures", requireKey(access.ScopeAdmin, everyAccount), s.getFigures)
+	add("GET", "/v1/figures", requireKey(access.ScopeAdmin, everyPlace), s.getFigures)
 	// Ids of channels are capabilities, so a hosted network lists them for its operators only.
-	add("GET", "/v1/channels", requireKey(access.ScopeAdmin, everyAccount), s.listChannels)
-	add("GET", "/v1/channels/{channelId}/ledger", requireKey(access.ScopeAdmin, everyAccount), s.getLedger)
+	add("GET", "/v1/channels", requireKey(access.ScopeAdmin, everyPlace), s.listChannels)
+	add("GET", "/v1/channels/{channelId}/ledger", requireKey(access.ScopeAdmin, everyPlace), s.getLedger)
 	if s.keys == nil {
 		add("GET", "/v1/local/faults", public(), s.getFaults)
 		add("PUT", "/v1/local/faults", public(), s.putFaults)
@@ -96,10 +96,10 @@ func routes(s *Server) []router.Route[operation] {
 
 // readRules returns the rules for reading a blob and for listing blobs.
 func readRules(reads access.Reads) (read, list rule) {
-	list = requireKey(access.ScopeRead, accountInPath)
+	list = requireKey(access.ScopeRead, listInPath)
 	switch reads {
 	case access.ReadsPublic:
-		return publicFor(blobInPath), publicFor(accountInPath)
+		return publicFor(blobInPath), publicFor(listInPath)
 	case access.ReadsKey:
 		return requireKey(access.ScopeRead, blobInPath), list
 	default:

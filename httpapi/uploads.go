@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"sluice/access"
 	"sluice/blob"
@@ -60,7 +61,7 @@ func (s *Server) beginUpload(x *call) error {
 	default:
 		return fmt.Errorf(`%w: ifNoneMatch can only be "*"`, exchange.ErrParameter)
 	}
-	if err := x.RequireAccount(access.ScopeCreate, begin.Account); err != nil {
+	if err := x.Require(access.ScopeCreate, begin.Account, begin.Name); err != nil {
 		return err
 	}
 	reservation, err := x.Allowance.ReserveUpload(x.Request.Context(), begin.Name, begin.Metadata)
@@ -194,22 +195,22 @@ func uploadJSON(u metastore.Upload) wire.Upload {
 }
 
 func (s *Server) listUploads(x *call) error {
-	q, err := readQuery(x.Request)
+	at, err := listInQuery(x)
 	if err != nil {
 		return err
 	}
-	account, err := blob.ParseAccount(q.text("account"))
-	if err != nil {
-		return err
-	}
-	limit, err := q.limit()
+	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
 	}
 	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
-	uploads, more, err := s.blobs.Uploads(x.Request.Context(), account, q.text("after"), limit, exchange.PageBytes)
+	list := s.oldestUploads
+	if at.name != "" {
+		list = s.uploadsBelow
+	}
+	uploads, more, err := list(x, at, q.text("after"), limit)
 	if errors.Is(err, database.ErrNotFound) {
 		return fmt.Errorf("%w: after must be the id of an upload", exchange.ErrParameter)
 	}
@@ -221,4 +222,25 @@ func (s *Server) listUploads(x *call) error {
 		out.Uploads = append(out.Uploads, uploadJSON(u))
 	}
 	return writePage(x, out, len(out.Uploads))
+}
+
+func (s *Server) oldestUploads(x *call, at place, after string, limit int) ([]metastore.Upload, bool, error) {
+	return s.blobs.Uploads(x.Request.Context(), at.account, after, limit, exchange.PageBytes)
+}
+
+// uploadsBelow returns the uploads of names with a prefix, by name.
+func (s *Server) uploadsBelow(x *call, at place, after string, limit int) ([]metastore.Upload, bool, error) {
+	q := blob.NamedUploads{Account: at.account, Prefix: at.name, AfterID: after, Limit: limit, Bytes: exchange.PageBytes}
+	if after != "" {
+		u, err := s.blobs.FindUpload(x.Request.Context(), after)
+		if err == nil && (u.Account != at.account || !strings.HasPrefix(u.Name, at.name)) {
+			err = database.ErrNotFound
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		q.AfterName = u.Name
+	}
+	page, err := s.blobs.UploadsByName(x.Request.Context(), q)
+	return page.Uploads, page.NextID != "", err
 }

@@ -11,9 +11,14 @@ import (
 	"sluice/storage"
 )
 
-// Backups of versions before the first release have the schema database.DevelopmentSchema. In its
-// blobs the columns metadata and shared begin with the id of the row's content, and are void for
-// another content, and the table retained_sums has a sum that the table usage has here.
+// Backups of earlier versions have earlier schemas. Before grantsSchema, a key had scopes and
+// accounts in place of its grants. Backups of versions before the first release have the schema
+// database.DevelopmentSchema. In its blobs the columns metadata and shared begin with the id of the
+// row's content, and are void for another content, and the table retained_sums has a sum that the
+// table usage has here.
+
+// grantsSchema is the schema since which keys have grants.
+const grantsSchema = 32
 
 // checkSchema returns an error if this version cannot load a backup's rows.
 func checkSchema(m *backup.Manifest) error {
@@ -32,6 +37,11 @@ func rowsOf(ctx context.Context, repo *backup.Repository, m *backup.Manifest, t 
 		if m.Schema < database.OldestSchema {
 			convert(t, rows)
 		}
+		if m.Schema < grantsSchema && t.Name == "api_keys" {
+			for i := range rows {
+				rows[i] = withGrants(t, rows[i])
+			}
+		}
 		return fn(rows)
 	})
 }
@@ -41,7 +51,26 @@ func loadedTable(t *backup.Table) storage.Table {
 	if t.Name == "retained_sums" {
 		return storage.Table{Name: "usage", Columns: []string{"owner", "id", "bytes", "uploads", "retained"}, Key: 2}
 	}
-	return storage.Table{Name: t.Name, Columns: t.Columns, Key: t.Key}
+	columns := t.Columns
+	if at := slices.Index(columns, "scopes"); t.Name == "api_keys" && at >= 0 {
+		columns = slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return name == "accounts" })
+		columns[at] = "grants"
+	}
+	return storage.Table{Name: t.Name, Columns: columns, Key: t.Key}
+}
+
+// withGrants returns a row of keys before grantsSchema as loadedTable has it: with one grant of all
+// names, in JSON like its two columns.
+func withGrants(t *backup.Table, row []any) []any {
+	scopes, accounts := slices.Index(t.Columns, "scopes"), slices.Index(t.Columns, "accounts")
+	if text, ok := row[scopes].([]byte); ok {
+		of, limited := row[accounts].([]byte)
+		if !limited {
+			of = []byte("null")
+		}
+		row[scopes] = fmt.Appendf(nil, `[{"scopes":%s,"accounts":%s}]`, text, of)
+	}
+	return slices.Delete(row, accounts, accounts+1)
 }
 
 // convert changes rows of a table with database.DevelopmentSchema.

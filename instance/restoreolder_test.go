@@ -1,12 +1,15 @@
 package instance
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"sluice/access/keys"
 	"sluice/backup"
 	"sluice/blob"
 	"sluice/bytestore/bytetest"
@@ -16,9 +19,9 @@ import (
 	"sluice/test/testenv"
 )
 
-// asDevelopment copies a backup into a new repository as a version before the first release has
-// made it.
-func asDevelopment(t *testing.T, from *backup.Repository) *backup.Repository {
+// asOlder copies a backup into a new repository as a version with an older schema has made it:
+// database.DevelopmentSchema or database.OldestSchema.
+func asOlder(t *testing.T, from *backup.Repository, schema int) *backup.Repository {
 	t.Helper()
 	was := testenv.Must(from.Open(t.Context(), ""))(t)
 	to := newRepository()
@@ -28,7 +31,7 @@ func asDevelopment(t *testing.T, from *backup.Repository) *backup.Repository {
 	w.Reset()
 	tables := w.Manifest.Tables
 	w.Manifest = *was
-	w.Manifest.Tables, w.Manifest.Packs, w.Manifest.Schema, w.Manifest.Program = tables, []backup.Pack{}, database.DevelopmentSchema, "older"
+	w.Manifest.Tables, w.Manifest.Packs, w.Manifest.Schema, w.Manifest.Program = tables, []backup.Pack{}, schema, "older"
 	var retained [][]any
 	for i := range was.Tables {
 		table := &was.Tables[i]
@@ -36,24 +39,34 @@ func asDevelopment(t *testing.T, from *backup.Repository) *backup.Repository {
 			continue
 		}
 		columns := slices.Clone(table.Columns)
-		if table.Name == "usage_sums" {
+		development := schema == database.DevelopmentSchema
+		if table.Name == "usage_sums" && development {
 			columns = columns[:len(columns)-1]
+		}
+		grants := slices.Index(columns, "grants")
+		if table.Name == "api_keys" {
+			columns = slices.Replace(columns, grants, grants+1, "scopes", "accounts")
 		}
 		testenv.OK(t, w.Table(table.Name, columns, table.Key))
 		testenv.OK(t, from.Rows(t.Context(), table, func(rows [][]any) error {
 			for i, row := range rows {
-				switch table.Name {
-				case "blobs":
+				switch {
+				case table.Name == "api_keys":
+					rows[i] = slices.Replace(row, grants, grants+1, ungranted(t, row[grants])...)
+				case !development:
+				case table.Name == "blobs":
 					developmentBlob(table, row)
-				case "usage_sums":
+				case table.Name == "usage_sums":
 					rows[i], retained = row[:len(columns)], append(retained, []any{row[0], row[len(columns)]})
 				}
 			}
 			return w.Rows(rows)
 		}))
 	}
-	testenv.OK(t, w.Table("retained_sums", []string{"owner", "retained"}, 1))
-	testenv.OK(t, w.Rows(retained))
+	if schema == database.DevelopmentSchema {
+		testenv.OK(t, w.Table("retained_sums", []string{"owner", "retained"}, 1))
+		testenv.OK(t, w.Rows(retained))
+	}
 	testenv.OK(t, w.EndTables())
 	testenv.OK(t, w.StoreTables(ctx))
 	for o, err := range from.Objects(t.Context(), was) {
@@ -76,6 +89,28 @@ func asDevelopment(t *testing.T, from *backup.Repository) *backup.Repository {
 	return to
 }
 
+// ungranted returns the columns scopes and accounts of a key with one grant of all names, or none.
+func ungranted(t *testing.T, grants any) []any {
+	t.Helper()
+	if grants == nil {
+		return []any{nil, nil}
+	}
+	var list []struct{ Scopes, Accounts json.RawMessage }
+	testenv.OK(t, json.Unmarshal(grants.([]byte), &list))
+	columns := []any{[]byte(list[0].Scopes), nil}
+	if string(list[0].Accounts) != "null" {
+		columns[1] = []byte(list[0].Accounts)
+	}
+	return columns
+}
+
+// olderKeys are keys of versions before grants.
+var olderKeys = []keys.Key{
+	{ID: "all", Group: "g", Grants: []keys.Grant{{Scopes: []string{"read"}}}},
+	{ID: "none", Group: "g"},
+	{ID: "some", Group: "g", Grants: []keys.Grant{{Scopes: []string{"read", "\xff"}, Accounts: []string{"a", "b"}}}},
+}
+
 // developmentBlob changes a row of blobs into one with database.DevelopmentSchema.
 func developmentBlob(table *backup.Table, row []any) {
 	column := func(name string) *any { return &row[slices.Index(table.Columns, name)] }
@@ -92,9 +127,9 @@ func developmentBlob(table *backup.Table, row []any) {
 	}
 }
 
-// TestRestoreOfAnOlderSchema restores a backup of the time before the first release: to SQLite and
-// PostgreSQL, whole and in part, after an interruption, and twice. A check finds nothing. Backups
-// with other schemas are refused.
+// TestRestoreOfAnOlderSchema restores backups of each older schema: to SQLite and PostgreSQL, whole
+// and in part, after an interruption, and twice. A check finds nothing. Backups with other schemas
+// are refused.
 // Invariant 109.
 func TestRestoreOfAnOlderSchema(t *testing.T) {
 	t.Parallel()
@@ -103,34 +138,40 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 	putSmall(t, blob.New(s.Meta, s.Bytes, blob.Options{}), "tiny", 3)
 	testenv.OK(t, newWorkload(s, "").run(t.Context()))
 	testenv.Must(s.Meta.Purge(t.Context(), 1000))(t)
+	for _, k := range olderKeys {
+		testenv.Must(s.Meta.CreateKey(t.Context(), k))(t)
+	}
 	testenv.OK(t, s.Close())
 	current := newRepository()
 	backedUp(t, data, current)
-	older := asDevelopment(t, current)
-	m := testenv.Must(older.Open(t.Context(), ""))(t)
-	folder := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
-	_, err := Restore(t.Context(), &backup.Repository{Bytes: bytetest.Faulty{Store: older.Bytes, Point: killedAt(4, "open")}}, m, folder, RestoreOptions{})
-	testenv.Is(t, err, fault.ErrFault, "a restore that is interrupted")
-	restoreOlder(t, older, m, folder)
-	again := testenv.Must(Restore(t.Context(), older, m, folder, RestoreOptions{}))(t)
-	if !again.Existed {
-		t.Error("a restore that was complete was repeated")
+	for _, schema := range []int{database.DevelopmentSchema, database.OldestSchema} {
+		older := asOlder(t, current, schema)
+		m := testenv.Must(older.Open(t.Context(), ""))(t)
+		folder := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
+		_, err := Restore(t.Context(), &backup.Repository{Bytes: bytetest.Faulty{Store: older.Bytes, Point: killedAt(4, "open")}}, m, folder, RestoreOptions{})
+		testenv.Is(t, err, fault.ErrFault, "a restore that is interrupted")
+		restoreOlder(t, older, m, folder)
+		again := testenv.Must(Restore(t.Context(), older, m, folder, RestoreOptions{}))(t)
+		if !again.Existed {
+			t.Error("a restore that was complete was repeated")
+		}
+		postgres := Location{Data: filepath.Join(testenv.MemoryDir(t), "to"), Meta: testenv.Postgres(t)}
+		restoreOlder(t, older, m, postgres)
+		_, part := restored(t, older, RestoreOptions{Account: "a", Prefix: "tiny"})
+		testenv.Equal(t, part.Blobs, 3, "blobs in a part")
 	}
-	postgres := Location{Data: filepath.Join(testenv.MemoryDir(t), "to"), Meta: testenv.Postgres(t)}
-	restoreOlder(t, older, m, postgres)
-	_, part := restored(t, older, RestoreOptions{Account: "a", Prefix: "tiny"})
-	testenv.Equal(t, part.Blobs, 3, "blobs in a part")
+	m := testenv.Must(current.Open(t.Context(), ""))(t)
 	for schema, says := range map[int]string{
 		storage.Schema() + 1:           "a newer one",
 		database.DevelopmentSchema - 1: "the commit 897e77e3 is the last that opens it",
 	} {
 		m.Schema = schema
-		_, err := Restore(t.Context(), older, m, Location{Data: filepath.Join(testenv.MemoryDir(t), "refused")}, RestoreOptions{})
+		_, err := Restore(t.Context(), current, m, Location{Data: filepath.Join(testenv.MemoryDir(t), "refused")}, RestoreOptions{})
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("a backup with the schema %d: %v", schema, err)
 		}
 	}
-	testenv.Equal(t, storage.Schema(), database.OldestSchema, "the only schema that restores know besides that one")
+	testenv.Equal(t, storage.Schema(), grantsSchema, "the schema of which the tests restore all older ones")
 }
 
 // restoreOlder restores a backup, checks the instance and reads its blobs.
@@ -145,5 +186,10 @@ func restoreOlder(t *testing.T, repo *backup.Repository, m *backup.Manifest, to 
 	s := testenv.Must(storage.Open(t.Context(), to, storage.Options{}))(t)
 	checkSource(t, s.Meta, s.Bytes)
 	checkSmall(t, s, "tiny2", smallBody("tiny", 2))
+	for _, want := range olderKeys {
+		if k := testenv.Must(s.Meta.Key(t.Context(), want.ID))(t); !reflect.DeepEqual(k.Grants, want.Grants) {
+			t.Errorf("the key %s has the grants %+v", k.ID, k.Grants)
+		}
+	}
 	testenv.OK(t, s.Close())
 }

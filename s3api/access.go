@@ -84,12 +84,14 @@ func (s *Server) permit(x *call) error {
 	case x.op.scope == access.ScopeRead && s.reads == access.ReadsPublic:
 		return x.credentialError()
 	default:
-		return s.require(x, x.op.scope, x.account)
+		return s.require(x, x.op.scope)
 	}
 }
 
-// require requires that the caller has a key with the scope for the account.
-func (s *Server) require(x *call, scope access.Scope, account string) error {
+// require requires that the caller has a key with the scope for the object, for the prefix of a
+// list, or for the whole bucket. For an operation whose handler asks for more it may be for some
+// objects of the bucket.
+func (s *Server) require(x *call, scope access.Scope) error {
 	if s.keys == nil {
 		return nil
 	}
@@ -99,5 +101,12 @@ func (s *Server) require(x *call, scope access.Scope, account string) error {
 	if err := x.RequireScope(scope); err != nil {
 		return err
 	}
-	return x.Grant(scope, account)
+	switch {
+	case x.op.some && x.Caller.Reaches(scope, x.account):
+		return nil
+	case x.op.lists:
+		return x.Grant(scope, x.account, x.query.get("prefix"))
+	default:
+		return x.Grant(scope, x.account, x.key)
+	}
 }

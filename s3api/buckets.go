@@ -69,11 +69,10 @@ func (s *Server) listBuckets(x *call) error {
 // those that the caller's key names. It looks at no more than limit accounts, and returns the last
 // one if more follow.
 func (s *Server) accounts(x *call, prefix, after string, limit int) (names []string, next string, err error) {
-	if x.Caller != nil && !x.Caller.AllAccounts() {
-		return s.accountsOf(x, prefix, after, limit)
-	}
-	if x.Caller != nil && !mayUse(x.Caller, "") {
-		return nil, "", nil
+	if x.Caller != nil {
+		if own := x.Caller.Accounts(access.ScopeRead, access.ScopeCreate); own != nil {
+			return s.accountsOf(x, own, prefix, after, limit)
+		}
 	}
 	names, more, err := s.blobs.Buckets(x.Request.Context(), after, limit)
 	if s.aliases != nil {
@@ -90,11 +89,11 @@ func (s *Server) accounts(x *call, prefix, after string, limit int) (names []str
 
 // accountsOf is accounts for a key that names them. Each with a bucket's name that begins with the
 // prefix costs a query, and ten as much as a request.
-func (s *Server) accountsOf(x *call, prefix, after string, limit int) (names []string, next string, err error) {
+func (s *Server) accountsOf(x *call, own []string, prefix, after string, limit int) (names []string, next string, err error) {
 	looked := 0
 	defer func() { x.Allowance.Spend(int64(looked / 10)) }()
-	for _, account := range x.Caller.Accounts() {
-		if account <= after || !mayUse(x.Caller, account) || len(s.namesOf(account, prefix)) == 0 {
+	for _, account := range own {
+		if account <= after || len(s.namesOf(account, prefix)) == 0 {
 			continue
 		}
 		if looked == limit {
@@ -111,11 +110,6 @@ func (s *Server) accountsOf(x *call, prefix, after string, limit int) (names []s
 		}
 	}
 	return names, "", nil
-}
-
-// mayUse reports whether a key is for reading or writing an account.
-func mayUse(caller *access.Caller, account string) bool {
-	return caller.Allows(access.ScopeRead, account) == nil || caller.Allows(access.ScopeCreate, account) == nil
 }
 
 // region is the region of every bucket. Any other is accepted in signatures.

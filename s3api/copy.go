@@ -60,7 +60,7 @@ func (s *Server) copySource(x *call) (metastore.BlobName, error) {
 		return metastore.BlobName{}, err
 	}
 	if s.keys != nil && s.reads != access.ReadsPublic {
-		if err := x.GrantMore(access.ScopeRead, account); err != nil {
+		if err := x.GrantMore(access.ScopeRead, account, key); err != nil {
 			return metastore.BlobName{}, err
 		}
 	}

@@ -1,7 +1,6 @@
 package s3api
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/access"
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/exchange"
@@ -83,7 +83,7 @@ func (s *Server) deleteAll(x *call, objects []document.DeletedObject) (errs []er
 		workers.Go(func() {
 			for i := range next {
 				var there bool
-				if there, errs[i] = s.deleteOne(x.Request.Context(), x.account, objects[i]); there {
+				if there, errs[i] = s.deleteOne(x, objects[i]); there {
 					found.Store(true)
 				}
 			}
@@ -97,19 +97,24 @@ func (s *Server) deleteAll(x *call, objects []document.DeletedObject) (errs []er
 	return errs, found.Load()
 }
 
-func (s *Server) deleteOne(ctx context.Context, account string, o document.DeletedObject) (existed bool, err error) {
+func (s *Server) deleteOne(x *call, o document.DeletedObject) (existed bool, err error) {
 	if o.VersionID != "" && o.VersionID != "null" {
 		return false, errNoVersion
 	}
 	if err := checkKey(o.Key); err != nil {
 		return false, err
 	}
+	if x.Caller != nil {
+		if err := x.Caller.Allows(access.ScopeWrite, x.account, o.Key); err != nil {
+			return false, err
+		}
+	}
 	precondition, err := deleteCondition(o)
 	if err != nil {
 		return false, err
 	}
-	at := blob.Place(account, o.Key)
-	return s.blobs.Remove(ctx, at.Account, at.Name, precondition)
+	at := blob.Place(x.account, o.Key)
+	return s.blobs.Remove(x.Request.Context(), at.Account, at.Name, precondition)
 }
 
 // deleteCondition returns the conditions that a key has in the list, or nil.

@@ -19,7 +19,7 @@ import (
 var routes = append(questions(), []route{
 	{http.MethodGet, serviceLevel, "", operation{name: "ListBuckets", handle: (*Server).listBuckets}},
 
-	{http.MethodHead, bucketLevel, "", operation{name: "HeadBucket", handle: (*Server).headBucket, scope: access.ScopeRead, bucket: true}},
+	{http.MethodHead, bucketLevel, "", operation{name: "HeadBucket", handle: (*Server).headBucket, scope: access.ScopeRead, some: true, bucket: true}},
 	{http.MethodGet, bucketLevel, "tagging", operation{name: "GetBucketTagging", handle: (*Server).getTagging, scope: access.ScopeRead, bucket: true}},
 	{http.MethodPut, bucketLevel, "tagging", operation{name: "PutBucketTagging", handle: (*Server).putTagging, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodDelete, bucketLevel, "tagging", operation{name: "DeleteBucketTagging", handle: (*Server).deleteTagging, scope: access.ScopeWrite, writes: true, bucket: true}},
@@ -27,12 +27,12 @@ var routes = append(questions(), []route{
 	{http.MethodPut, bucketLevel, "", operation{name: "CreateBucket", handle: (*Server).createBucket, scope: access.ScopeWrite, writes: true}},
 	{http.MethodDelete, bucketLevel, "", operation{name: "DeleteBucket", handle: (*Server).deleteBucket, scope: access.ScopeWrite, writes: true}},
 	{http.MethodGet, bucketLevel, "acl", operation{name: "GetBucketAcl", handle: (*Server).getACL, scope: access.ScopeRead, bucket: true}},
-	{http.MethodGet, bucketLevel, "uploads", operation{name: "ListMultipartUploads", handle: (*Server).listUploads, scope: access.ScopeWrite}},
-	{http.MethodGet, bucketLevel, "versions", operation{name: "ListObjectVersions", handle: (*Server).listVersions, scope: access.ScopeRead}},
-	{http.MethodGet, bucketLevel, "list-type", operation{name: "ListObjectsV2", handle: (*Server).listObjectsV2, scope: access.ScopeRead}},
-	{http.MethodGet, bucketLevel, "", operation{name: "ListObjects", handle: (*Server).listObjects, scope: access.ScopeRead}},
-	{http.MethodPost, bucketLevel, "delete", operation{name: "DeleteObjects", handle: (*Server).deleteObjects, scope: access.ScopeWrite, writes: true, audits: auditlog.Delete}},
-	{http.MethodPost, bucketLevel, "", operation{name: "PostObject", handle: (*Server).postObject, writes: true, audits: auditlog.Write}},
+	{http.MethodGet, bucketLevel, "uploads", operation{name: "ListMultipartUploads", handle: (*Server).listUploads, scope: access.ScopeWrite, lists: true}},
+	{http.MethodGet, bucketLevel, "versions", operation{name: "ListObjectVersions", handle: (*Server).listVersions, scope: access.ScopeRead, lists: true}},
+	{http.MethodGet, bucketLevel, "list-type", operation{name: "ListObjectsV2", handle: (*Server).listObjectsV2, scope: access.ScopeRead, lists: true}},
+	{http.MethodGet, bucketLevel, "", operation{name: "ListObjects", handle: (*Server).listObjects, scope: access.ScopeRead, lists: true}},
+	{http.MethodPost, bucketLevel, "delete", operation{name: "DeleteObjects", handle: (*Server).deleteObjects, scope: access.ScopeWrite, some: true, writes: true, audits: auditlog.Delete}},
+	{http.MethodPost, bucketLevel, "", operation{name: "PostObject", handle: (*Server).postObject, some: true, writes: true, audits: auditlog.Write}},
 
 	{http.MethodGet, objectLevel, "acl", operation{name: "GetObjectAcl", handle: (*Server).getACL, scope: access.ScopeRead}},
 	{http.MethodGet, objectLevel, "tagging", operation{name: "GetObjectTagging", handle: (*Server).getTagging, scope: access.ScopeRead}},

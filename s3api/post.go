@@ -32,7 +32,7 @@ func (s *Server) postObject(x *call) error {
 	if err := s.admitForm(x, form); err != nil {
 		return err
 	}
-	if err := s.require(x, access.ScopeCreate, x.account); err != nil {
+	if err := s.require(x, access.ScopeCreate); err != nil {
 		return err
 	}
 	upload, err := form.Check(x.bucket, s.blobs.Now())
@@ -40,6 +40,9 @@ func (s *Server) postObject(x *call) error {
 		return err
 	}
 	if err := checkKey(upload.Key); err != nil {
+		return err
+	}
+	if err := x.Require(access.ScopeCreate, x.account, upload.Key); err != nil {
 		return err
 	}
 	x.Access.Name = upload.Key

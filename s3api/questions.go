@@ -62,7 +62,7 @@ var several = []struct{ parameter, kind, list string }{
 // questions returns the routes of all questions. They precede those without a parameter.
 func questions() (list []route) {
 	add := func(method string, scope access.Scope, q question) {
-		list = append(list, route{method, bucketLevel, q.parameter, operation{name: q.name, handle: q.respond, scope: scope, bucket: true}})
+		list = append(list, route{method, bucketLevel, q.parameter, operation{name: q.name, handle: q.respond, scope: scope, bucket: true, some: scope == access.ScopeRead}})
 	}
 	for _, q := range asked {
 		add(http.MethodGet, access.ScopeRead, q)

@@ -134,7 +134,7 @@ var codes = map[wire.Code]string{
 	wire.CodeDigestMismatch: "XAmzContentSHA256Mismatch", wire.CodeIncompleteBody: "IncompleteBody",
 	wire.CodePartSize: "EntityTooLarge", wire.CodePartIndex: "InvalidArgument", wire.CodePartsMissing: "InvalidPart",
 	wire.CodeCredentialRequired: "AccessDenied", wire.CodeCredentialUnknown: "InvalidAccessKeyId",
-	wire.CodeScopeMissing: "AccessDenied", wire.CodeAccountForbidden: "AccessDenied", wire.CodeQuotaExceeded: "QuotaExceeded",
+	wire.CodeScopeMissing: "AccessDenied", wire.CodeAccountForbidden: "AccessDenied", wire.CodeNameForbidden: "AccessDenied", wire.CodeQuotaExceeded: "QuotaExceeded",
 	wire.CodeForbiddenOrigin: "AccessForbidden", wire.CodeScriptForbidden: "AccessForbidden",
 	wire.CodeRateLimited: "SlowDown", wire.CodeTooManyAtOnce: "SlowDown",
 	wire.CodeBlobNotFound: "NoSuchKey", wire.CodeBlobExpired: "NoSuchKey",

@@ -19,7 +19,7 @@ import (
 var notForClients = []string{
 	"../history.ErrForeignStore", "../history.ErrUnfinishedCopy", "../blob.ErrLargeSweep", "../blob.ErrInvalidName",
 	"../bytestore.ErrNotFound", "../bytestore.ErrExists", "../bytestore.ErrSize", "../bytestore.ErrTruncated", "../bytestore.ErrInvalidName",
-	"../database.ErrNotFound", "../database.ErrExists", "../database.ErrExpired", "../database.ErrNewer", "../database.ErrOlder", "../database.ErrClock", "../database.ErrLongStop", "../database.ErrDamagedRow", "../bytestore.ErrReadOnly",
+	"../database.ErrNotFound", "../database.ErrExists", "../database.ErrExpired", "../database.ErrNewer", "../database.ErrOlder", "../database.ErrNodesRun", "../database.ErrClock", "../database.ErrLongStop", "../database.ErrDamagedRow", "../bytestore.ErrReadOnly",
 	"../metastore.ErrNameHasBlobs", "../metastore.ErrTooManyAliases", // in the command bucket
 	"../access.ErrInvalidKey", "../access.ErrInvalidLimit",
 	"../exchange/transfer.ErrSlowReader", // a response that has begun is cut

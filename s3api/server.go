@@ -93,7 +93,9 @@ func (r *route) selects(q query) bool {
 type operation struct {
 	name   string // S3's
 	handle func(*Server, *call) error
-	scope  access.Scope    // that a hosted service's caller needs for the bucket's account; "": the handler decides
+	scope  access.Scope    // that a hosted service's caller needs; "": the handler decides
+	some   bool            // a key for some names is enough: it is about none, or the handler asks for each
+	lists  bool            // it lists the names with the prefix in the query
 	bucket bool            // it needs a bucket that exists
 	writes bool            // it changes the database, which the fence can forbid
 	copies bool            // the request names a source, by X-Amz-Copy-Source

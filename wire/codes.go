@@ -65,6 +65,7 @@ const (
 	CodeLinkForbidden         Code = "link_forbidden"
 	CodeScopeMissing          Code = "scope_missing"
 	CodeAccountForbidden      Code = "account_forbidden"
+	CodeNameForbidden         Code = "name_forbidden"
 	CodeQuotaExceeded         Code = "quota_exceeded"
 	CodeForbiddenOrigin       Code = "forbidden_origin"
 	CodeScriptForbidden       Code = "script_forbidden"
@@ -145,6 +146,7 @@ var Codes = []CodeRow{
 	{Code: CodeLinkForbidden, Status: 403},
 	{Code: CodeScopeMissing, Status: 403},
 	{Code: CodeAccountForbidden, Status: 403},
+	{Code: CodeNameForbidden, Status: 403},
 	{Code: CodeQuotaExceeded, Status: 403},
 	{Code: CodeForbiddenOrigin, Status: 403},
 	{Code: CodeScriptForbidden, Status: 403},

@@ -13,13 +13,12 @@ import (
 var ErrGroupLimits = errors.New("keys: the group has other limits")
 
 // Key is an API key. Its secret is never stored, and an S3 secret only as its creator has sealed
-// it. ID, Label, Scopes, Accounts and Group are stored as bytes.
+// it. ID, Label and Group are stored as bytes.
 type Key struct {
 	ID       string    // created by the caller; not a secret, not empty
 	Hash     [32]byte  // the secret's SHA-256
 	Label    string    // its creator's note; may be empty
-	Scopes   []string  // which operations it allows; the store does not interpret them
-	Accounts []string  // the accounts for which it is valid; nil: all; empty: none
+	Grants   []Grant   // which operations it allows, and on which blobs
 	Group    string    // the keys that share limits; as owner it is charged for their blobs; not empty
 	Limits   Limits    // the group's
 	S3Secret []byte    // sealed; the store does not interpret it; nil: the key has none
@@ -45,11 +44,12 @@ type Store interface {
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
 	// UpdateKey changes a key and returns it as stored. It calls change with the key. change may
-	// change Label, Scopes, Accounts, S3Secret and Expires; UpdateKey ignores other changes. It
+	// change Label, Grants, S3Secret and Expires; UpdateKey ignores other changes. It
 	// calls change within the transaction, possibly several times, so that no concurrent update is
-	// lost; change must have no other effect. A revoked key remains revoked. It returns ErrNotFound
-	// if there is no such key.
-	UpdateKey(ctx context.Context, id string, change func(k *Key)) (Key, error)
+	// lost; change must have no other effect. If change returns an error, UpdateKey has no effect
+	// and returns it. A revoked key remains revoked. It returns ErrNotFound if there is no such
+	// key.
+	UpdateKey(ctx context.Context, id string, change func(k *Key) error) (Key, error)
 
 	// GroupLimits returns a group's limits, or ErrNotFound if it never had a key.
 	GroupLimits(ctx context.Context, group string) (Limits, error)

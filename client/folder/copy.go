@@ -146,7 +146,7 @@ func (d *duplicate) copyWithin(ctx context.Context) (copied client.Blob, possibl
 
 // cannotWithin reports whether a service or a key cannot copy and move within the service.
 func cannotWithin(e *client.Error) bool {
-	return e.Status == http.StatusMethodNotAllowed || e.Code == wire.CodeScopeMissing || e.Code == wire.CodeAccountForbidden
+	return e.Status == http.StatusMethodNotAllowed || e.Code == wire.CodeScopeMissing || e.Code == wire.CodeAccountForbidden || e.Code == wire.CodeNameForbidden
 }
 
 // stateFile returns the file that remembers an interrupted copy. It is in a folder of its own,

@@ -38,7 +38,7 @@ func TestKeyUpdate(t *testing.T) {
 			return updated
 		}
 		key.Secret = ""
-		key.Scopes, key.AllAccounts, key.Accounts, key.Label = []string{"read", "write"}, false, []string{"bob", "eve"}, "CI"
+		key.Grants, key.Label = []keys.Grant{{Scopes: []string{"read", "write"}, Accounts: []string{"bob", "eve"}}}, "CI"
 		got := update("--scopes", "write,read", "--accounts", "eve,bob", "--label", "CI", "--expires", "30d")
 		if life := got.Expires.Sub(before); life < 30*24*time.Hour-time.Second || life > 30*24*time.Hour+time.Minute {
 			t.Errorf("it expires %v, want 30 days from now", got.Expires)
@@ -47,7 +47,7 @@ func TestKeyUpdate(t *testing.T) {
 		if !reflect.DeepEqual(got, key) {
 			t.Errorf("updated is %+v, want %+v", got, key)
 		}
-		key.Expires, key.Accounts, key.AllAccounts, key.Label = time.Time{}, nil, true, ""
+		key.Expires, key.Grants[0].Accounts, key.Label = time.Time{}, nil, ""
 		if got := update("--expires", "never", "--all-accounts", "--label="); !reflect.DeepEqual(got, key) {
 			t.Errorf("updated is %+v, want %+v", got, key)
 		}

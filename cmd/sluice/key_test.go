@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/cmd/sluice/internal/cli"
 	keycommands "sluice/cmd/sluice/internal/keys"
 	"sluice/internal/datadir"
@@ -91,9 +92,9 @@ func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
 	credential, id := makeKey(t, data, "--scopes", "write,read", "--accounts", "0xAB,bob,ab", "--group", "team", "--label", `the "first" one`, "--expires", "720h",
 		"--requests-per-second", "7", "--bytes-in-per-second", "unlimited", "--stored-bytes", "5GiB", "--stored-objects", "8", "--channels", "9")
 	want := keycommands.PrintedKey{
-		ID: id, State: "active", Scopes: []string{"read", "write"}, Group: "team", Label: `the "first" one`,
-		Accounts: []string{"0x00000000000000000000000000000000000000000000000000000000000000ab", "ab", "bob"},
-		Limits:   map[string]int64{"requestsPerSecond": 7, "bytesInPerSecond": -1, "storedBytes": 5 << 30, "storedObjects": 8, "channels": 9},
+		ID: id, State: "active", Group: "team", Label: `the "first" one`,
+		Grants: []keys.Grant{{Scopes: []string{"read", "write"}, Accounts: []string{"0x00000000000000000000000000000000000000000000000000000000000000ab", "ab", "bob"}}},
+		Limits: map[string]int64{"requestsPerSecond": 7, "bytesInPerSecond": -1, "storedBytes": 5 << 30, "storedObjects": 8, "channels": 9},
 	}
 	show := func(command, id string) keycommands.PrintedKey {
 		t.Helper()
@@ -125,7 +126,7 @@ func TestSecretIsTheOneOfTheKey(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	credential, id := makeKey(t, data, "--scopes", "read", "--all-accounts")
 	created := shown(t, must(t, keyCommandOn(data, "create", "--scopes", "admin", "--accounts", "bob", "--json")...))
-	if len(created) != 1 || created[0].Secret == "" || created[0].AllAccounts {
+	if len(created) != 1 || created[0].Secret == "" || created[0].Grants[0].Accounts == nil {
 		t.Fatalf("created is %+v", created)
 	}
 	keys := access.NewAuthenticator(opened(t, data).Meta, access.AuthenticatorOptions{})

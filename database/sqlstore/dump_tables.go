@@ -43,7 +43,7 @@ var dumped = []table{
 	{name: "ledger", key: []string{"channel", "sequence"}, rest: []string{"amount", "at"}},
 	{name: "idempotency", key: []string{"id"}, rest: []string{"request", "outcome", "created", "owner", "charge"}},
 	{name: "key_groups", key: []string{"name"}, rest: strings.Split(limitNames, ", ")},
-	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "scopes", "accounts", "key_group", "created", "expires", "revoked", "s3_secret"}},
+	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "grants", "key_group", "created", "expires", "revoked", "s3_secret"}},
 	{name: "keys_version", key: []string{"version"}},
 	{name: "aliases", key: []string{"name"}, rest: []string{"account"}},
 	{name: "aliases_version", key: []string{"version"}},

@@ -193,7 +193,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	}))
 	f.note(f.Purge(f.ctx, 3)) // some sales are folded, and some rows of usage remain
 	f.note(f.CreateKey(f.ctx, keys.Key{ID: "all", Group: "g", Limits: keys.Limits{StoredBytes: -1}, S3Secret: []byte("sealed")}))
-	f.note(f.CreateKey(f.ctx, keys.Key{ID: "none", Group: "g", Limits: keys.Limits{StoredBytes: -1}, Accounts: []string{}, Label: "label"}))
+	f.note(f.CreateKey(f.ctx, keys.Key{ID: "none", Group: "g", Limits: keys.Limits{StoredBytes: -1}, Grants: []keys.Grant{{Accounts: []string{}}}, Label: "label"}))
 	f.note(f.RevokeKey(f.ctx, "none"))
 	f.note(nil, f.SetAlias(f.ctx, metastore.Alias{Name: "alias", Account: "0x1"}))
 	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))

@@ -15,12 +15,12 @@ import (
 )
 
 // keyQuery begins a query for keys with their groups' limits. Its columns are in keyFields' order.
-var keyQuery = `SELECT k.id, k.hash, k.label, k.scopes, k.accounts, k.key_group, k.created, k.expires, k.revoked, k.s3_secret,
+var keyQuery = `SELECT k.id, k.hash, k.label, k.grants, k.key_group, k.created, k.expires, k.revoked, k.s3_secret,
 	` + limitColumns + ` FROM api_keys k JOIN key_groups g ON g.name = k.key_group `
 
 func keyFields(k *keys.Key) engine.Args {
 	return append(engine.Args{
-		&k.ID, (*hash)(&k.Hash), &k.Label, (*list)(&k.Scopes), (*list)(&k.Accounts), &k.Group,
+		&k.ID, (*hash)(&k.Hash), &k.Label, (*grants)(&k.Grants), &k.Group,
 		(*engine.Instant)(&k.Created), (*engine.Instant)(&k.Expires), (*engine.Instant)(&k.Revoked), &k.S3Secret,
 	}, limitFields(&k.Limits)...)
 }
@@ -60,39 +60,58 @@ func (h *hash) Scan(src any) error {
 	return nil
 }
 
-// list is a stored list of strings. A nil list is NULL and differs from an empty one: for
-// accounts, the former means all of them and the latter none.
-type list []string
+// grants are a key's stored grants. JSON has their strings in base64, because they are any bytes. A
+// nil list of accounts is null and differs from an empty one.
+type grants []keys.Grant
 
-func (l *list) Scan(src any) error {
-	*l = nil
+// grantColumn is a grant in the column.
+type grantColumn struct {
+	Scopes   [][]byte `json:"scopes"`
+	Accounts [][]byte `json:"accounts"`
+	Prefix   []byte   `json:"prefix,omitempty"`
+}
+
+func (g *grants) Scan(src any) error {
+	*g = nil
 	if src == nil {
 		return nil
 	}
 	text, ok := src.([]byte)
 	if !ok {
-		return fmt.Errorf("%T is not a list", src)
+		return fmt.Errorf("%T is not a list of grants", src)
 	}
-	var entries [][]byte
-	if err := json.Unmarshal(text, &entries); err != nil {
+	var stored []grantColumn
+	if err := json.Unmarshal(text, &stored); err != nil {
 		return err
 	}
-	*l = make(list, 0, len(entries))
-	for _, e := range entries {
-		*l = append(*l, string(e))
+	*g = make(grants, 0, len(stored))
+	for _, s := range stored {
+		*g = append(*g, keys.Grant{Scopes: listOf[string](s.Scopes), Accounts: listOf[string](s.Accounts), Prefix: string(s.Prefix)})
 	}
 	return nil
 }
 
-func (l list) column() (any, error) {
-	if l == nil {
+func (g grants) column() (any, error) {
+	if g == nil {
 		return nil, nil
 	}
-	entries := make([][]byte, 0, len(l))
-	for _, s := range l {
-		entries = append(entries, []byte(s))
+	stored := make([]grantColumn, 0, len(g))
+	for _, k := range g {
+		stored = append(stored, grantColumn{Scopes: listOf[[]byte](k.Scopes), Accounts: listOf[[]byte](k.Accounts), Prefix: []byte(k.Prefix)})
 	}
-	return json.Marshal(entries)
+	return json.Marshal(stored)
+}
+
+// listOf converts a list. nil stays nil.
+func listOf[To, From string | []byte](list []From) []To {
+	if list == nil {
+		return nil
+	}
+	converted := make([]To, 0, len(list))
+	for _, item := range list {
+		converted = append(converted, To(item))
+	}
+	return converted
 }
 
 // CreateKey implements keys.Store.
@@ -115,23 +134,14 @@ func (s *Store) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
 	})
 }
 
-// keyLists returns the columns for a key's scopes and accounts.
-func keyLists(k keys.Key) (scopes, accounts any, err error) {
-	if scopes, err = list(k.Scopes).column(); err != nil {
-		return nil, nil, err
-	}
-	accounts, err = list(k.Accounts).column()
-	return scopes, accounts, err
-}
-
 func (t storeTx) addKey(k keys.Key) error {
-	scopes, accounts, err := keyLists(k)
+	granted, err := grants(k.Grants).column()
 	if err != nil {
 		return err
 	}
-	n, err := t.Exec(`INSERT INTO api_keys (id, hash, label, scopes, accounts, key_group, created, expires, revoked, s3_secret)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL, $9) ON CONFLICT (id) DO NOTHING`,
-		[]byte(k.ID), k.Hash[:], []byte(k.Label), scopes, accounts, []byte(k.Group), engine.Micros(k.Created), engine.Micros(k.Expires),
+	n, err := t.Exec(`INSERT INTO api_keys (id, hash, label, grants, key_group, created, expires, revoked, s3_secret)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8) ON CONFLICT (id) DO NOTHING`,
+		[]byte(k.ID), k.Hash[:], []byte(k.Label), granted, []byte(k.Group), engine.Micros(k.Created), engine.Micros(k.Expires),
 		engine.BytesColumn(k.S3Secret))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("key: %w", database.ErrExists)
@@ -219,22 +229,24 @@ func (t storeTx) key(id string) (keys.Key, error) {
 }
 
 // UpdateKey implements keys.Store.
-func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)) (keys.Key, error) {
+func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key) error) (keys.Key, error) {
 	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Key, error) {
 		k, err := t.key(id)
 		if err != nil {
 			return k, err
 		}
 		changed := k
-		change(&changed)
-		k.Label, k.Scopes, k.Accounts, k.S3Secret = changed.Label, changed.Scopes, changed.Accounts, changed.S3Secret
+		if err := change(&changed); err != nil {
+			return k, err
+		}
+		k.Label, k.Grants, k.S3Secret = changed.Label, changed.Grants, changed.S3Secret
 		k.Expires = engine.Truncate(changed.Expires)
-		scopes, accounts, err := keyLists(k)
+		granted, err := grants(k.Grants).column()
 		if err != nil {
 			return k, err
 		}
-		if _, err := t.Exec(`UPDATE api_keys SET label = $2, scopes = $3, accounts = $4, expires = $5, s3_secret = $6 WHERE id = $1`,
-			[]byte(id), []byte(k.Label), scopes, accounts, engine.Micros(k.Expires), engine.BytesColumn(k.S3Secret)); err != nil {
+		if _, err := t.Exec(`UPDATE api_keys SET label = $2, grants = $3, expires = $4, s3_secret = $5 WHERE id = $1`,
+			[]byte(id), []byte(k.Label), granted, engine.Micros(k.Expires), engine.BytesColumn(k.S3Secret)); err != nil {
 			return k, err
 		}
 		return k, t.keysChanged()

@@ -20,7 +20,7 @@ func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Durati
 			return err
 		}
 		var other string
-		others, err := engine.Collect(t.Tx, `SELECT settings FROM nodes WHERE id <> $1 AND expires > $2`, engine.Args{[]byte(node), now.UnixMicro()}, engine.Args{&other}, &other)
+		others, err := engine.Collect(t.Tx, `SELECT agreed FROM nodes WHERE id <> $1 AND expires > $2`, engine.Args{[]byte(node), now.UnixMicro()}, engine.Args{&other}, &other)
 		if err != nil {
 			return err
 		}
@@ -30,8 +30,8 @@ func (s *Store) Join(ctx context.Context, node, settings string, ttl time.Durati
 		if _, err := t.Exec(`DELETE FROM nodes WHERE expires <= $1`, now.UnixMicro()); err != nil {
 			return err
 		}
-		_, err = t.Exec(`INSERT INTO nodes (id, settings, expires) VALUES ($1, $2, $3)
-			ON CONFLICT (id) DO UPDATE SET settings = excluded.settings, expires = excluded.expires`,
+		_, err = t.Exec(`INSERT INTO nodes (id, agreed, expires) VALUES ($1, $2, $3)
+			ON CONFLICT (id) DO UPDATE SET agreed = excluded.agreed, expires = excluded.expires`,
 			[]byte(node), []byte(settings), now.Add(ttl).UnixMicro())
 		return err
 	})

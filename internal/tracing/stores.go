@@ -643,7 +643,7 @@ func (d tracedDatabase) ListKeys(ctx context.Context, after string, limit int) (
 }
 
 // UpdateKey implements keys.Store.
-func (d tracedDatabase) UpdateKey(ctx context.Context, id string, change func(k *keys.Key)) (_ keys.Key, err error) {
+func (d tracedDatabase) UpdateKey(ctx context.Context, id string, change func(k *keys.Key) error) (_ keys.Key, err error) {
 	ctx, span := d.begin(ctx, "metastore.UpdateKey")
 	defer span.end(&err)
 	return d.Database.UpdateKey(ctx, id, change)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/access/keys"
@@ -25,7 +26,7 @@ func (p *probe) getKey(id string) keys.Key {
 
 func keyCreate(p *probe) {
 	want := keys.Key{
-		ID: "key\x00\xff", Label: "label\x00\xfe ä", Scopes: []string{"write", "read"}, Accounts: []string{"0x1", "\xff\x00", ""},
+		ID: "key\x00\xff", Label: "label\x00\xfe ä", Grants: []keys.Grant{{Scopes: []string{"write", "read"}, Accounts: []string{"0x1", "\xff\x00", ""}, Prefix: "p\x00\xff"}, {}},
 		Group: "group\x00\xff", Limits: someLimits, S3Secret: []byte("\x00\xffsealed"), Expires: p.Clock.Now().Add(time.Hour + time.Nanosecond),
 	}
 	for i := range want.Hash {
@@ -53,15 +54,19 @@ func keyCreate(p *probe) {
 	}
 }
 
-// keyAccounts distinguishes a key for all accounts from one for none.
-func keyAccounts(p *probe) {
+// keyGrants distinguishes a grant for all accounts from one for none, and no grants from none that
+// is set.
+func keyGrants(p *probe) {
 	for i, list := range [][]string{nil, {}, {""}, {"a"}} {
-		id := fmt.Sprint(i)
-		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Accounts: list, Scopes: list}))
+		id, want := fmt.Sprint(i), []keys.Grant{{Accounts: list, Scopes: list}}
+		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Grants: want}))
 		k := p.getKey(id)
-		p.Must((k.Accounts == nil) == (list == nil), "accounts %#v were read as %#v", list, k.Accounts)
-		p.Equal(k.Accounts, list, "accounts")
-		p.Equal(k.Scopes, list, "scopes")
+		p.Must(len(k.Grants) == 1 && (k.Grants[0].Accounts == nil) == (list == nil), "accounts %#v were read as %+v", list, k.Grants)
+		p.Equal(k.Grants, want, "grants")
+	}
+	for id, want := range map[string][]keys.Grant{"nil": nil, "none": {}} {
+		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Grants: want}))
+		p.Must(p.getKey(id).Grants == nil == (want == nil) && len(p.getKey(id).Grants) == 0, "grants %#v were read as %#v", want, p.getKey(id).Grants)
 	}
 }
 
@@ -102,7 +107,7 @@ func keyList(p *probe) {
 	ids := []string{"\x00", "A", "B", "a", "a\x00", "ab", "b", "ä", "\xff", "\xff\x00"}
 	for _, i := range []int{7, 1, 9, 3, 4, 0, 8, 2, 6, 5} {
 		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{
-			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Accounts: []string{"a"}[:i%2], S3Secret: []byte{byte(i)},
+			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Grants: []keys.Grant{{Accounts: []string{"a"}[:i%2]}}, S3Secret: []byte{byte(i)},
 			Expires: p.Clock.Now().Add(time.Duration(i) * time.Hour),
 		}))
 	}
@@ -187,11 +192,11 @@ func keyVersion(p *probe) {
 	}
 	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "more", Group: "group of key1"}))
 	changed(true, "a new key of a group")
-	dbtest.Value(p.Store.UpdateKey(p.Ctx, k.ID, func(k *keys.Key) { k.Label = "other" }))
+	dbtest.Value(p.Store.UpdateKey(p.Ctx, k.ID, set(func(k *keys.Key) { k.Label = "other" })))
 	changed(true, "an update")
 	dbtest.Value(p.Store.SetGroupLimits(p.Ctx, k.Group, func(l *keys.Limits) { l.Channels = 1 }))
 	changed(true, "other limits")
-	p.Is(dbtest.Error(p.Store.UpdateKey(p.Ctx, "none", func(*keys.Key) {})), database.ErrNotFound, "update of an unknown key")
+	p.Is(dbtest.Error(p.Store.UpdateKey(p.Ctx, "none", set(func(*keys.Key) {}))), database.ErrNotFound, "update of an unknown key")
 	changed(false, "an update of an unknown key")
 	dbtest.Value(looking.RevokeKey(p.Ctx, k.ID))
 	changed(true, "a revoke over the reading handle")
@@ -201,11 +206,21 @@ func keyVersion(p *probe) {
 	changed(true, "a new key after a reopen")
 }
 
+var errRefused = errors.New("refused")
+
+// set returns a change without an error.
+func set(change func(k *keys.Key)) func(*keys.Key) error {
+	return func(k *keys.Key) error {
+		change(k)
+		return nil
+	}
+}
+
 // keyUpdate changes keys, including a revoked and an expired one. Fields that are not changed
 // remain.
 func keyUpdate(p *probe) {
 	want := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{
-		ID: "key", Hash: [32]byte{1}, Label: "label", Scopes: []string{"read"}, Accounts: []string{"a"}, Group: "group", Limits: someLimits,
+		ID: "key", Hash: [32]byte{1}, Label: "label", Grants: []keys.Grant{{Scopes: []string{"read"}, Accounts: []string{"a"}}}, Group: "group", Limits: someLimits,
 		Expires: p.Clock.Now().Add(time.Minute),
 	}))
 	other := p.NewKey("other")
@@ -213,7 +228,7 @@ func keyUpdate(p *probe) {
 	expires := p.Clock.Now().Add(time.Hour)
 	update := func(label string, change func(k *keys.Key)) {
 		change(&want)
-		got, err := p.Store.UpdateKey(p.Ctx, "key", change)
+		got, err := p.Store.UpdateKey(p.Ctx, "key", set(change))
 		p.OK(err, "update %s", label)
 		p.Equal(got, want, "key as returned by an update of %s", label)
 		p.Reopen()
@@ -221,21 +236,32 @@ func keyUpdate(p *probe) {
 	}
 	update("nothing", func(*keys.Key) {})
 	update("the label", func(k *keys.Key) { k.Label = "\x00\xff" })
-	update("the scopes", func(k *keys.Key) { k.Scopes = []string{"write", "\xff"} })
+	update("the scopes", func(k *keys.Key) {
+		k.Grants = []keys.Grant{{Scopes: []string{"write", "\xff"}, Accounts: []string{"a"}}}
+	})
 	update("the S3 secret to one", func(k *keys.Key) { k.S3Secret = []byte{0, 255} })
 	update("the S3 secret to another", func(k *keys.Key) { k.S3Secret = []byte("sealed") })
 	update("the label beside an S3 secret", func(k *keys.Key) { k.Label = "other" })
 	update("the S3 secret to none", func(k *keys.Key) { k.S3Secret = nil })
-	update("the accounts to all", func(k *keys.Key) { k.Accounts = nil })
-	update("the accounts to none", func(k *keys.Key) { k.Accounts = []string{} })
-	update("the accounts to some", func(k *keys.Key) { k.Accounts = []string{"b", ""} })
+	update("the accounts to all", func(k *keys.Key) { k.Grants = []keys.Grant{{Scopes: []string{"write"}}} })
+	update("the accounts to none", func(k *keys.Key) { k.Grants = []keys.Grant{{Accounts: []string{}}} })
+	update("the prefix", func(k *keys.Key) { k.Grants = []keys.Grant{{Accounts: []string{"b", ""}, Prefix: "locks/"}} })
+	update("the grants to several", func(k *keys.Key) { k.Grants = []keys.Grant{{Prefix: "\xff"}, {Scopes: []string{"read"}}, {}} })
 	update("the expiry", func(k *keys.Key) { k.Expires = expires })
 	update("the expiry to never", func(k *keys.Key) { k.Expires = time.Time{} })
-	got := dbtest.Value(p.Store.UpdateKey(p.Ctx, "key", func(k *keys.Key) {
+	got := dbtest.Value(p.Store.UpdateKey(p.Ctx, "key", set(func(k *keys.Key) {
 		k.ID, k.Group, k.Hash, k.Limits, k.Created, k.Revoked = "x", "x", [32]byte{2}, keys.Limits{}, time.Time{}, p.Clock.Now()
-	}))
+	})))
 	p.Equal(got, want, "key after an update of fields that cannot be changed")
 	p.Equal(p.getKey("key"), want, "key after an update of fields that cannot be changed")
+	before := p.version(p.Store)
+	_, err := p.Store.UpdateKey(p.Ctx, "key", func(k *keys.Key) error {
+		k.Label = "refused"
+		return errRefused
+	})
+	p.Is(err, errRefused, "update with a change that is refused")
+	p.Equal(p.getKey("key"), want, "key after an update that was refused")
+	p.Must(p.version(p.Store) == before, "the version changed by a refusal")
 	want = dbtest.Value(p.Store.RevokeKey(p.Ctx, "key"))
 	update("a revoked key", func(k *keys.Key) { k.Label, k.Expires = "revoked", expires })
 	p.Must(!p.getKey("key").Revoked.IsZero(), "an update has revived a revoked key")
@@ -276,7 +302,7 @@ func keyRacingUpdates(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	p.NewKey("key")
 	errs := dbtest.Race(len(keys.LimitKinds), func(i int) error {
-		_, err := handles[i%2].UpdateKey(p.Ctx, "key", func(k *keys.Key) { k.Scopes = append(slices.Clone(k.Scopes), fmt.Sprint(i)) })
+		_, err := handles[i%2].UpdateKey(p.Ctx, "key", set(func(k *keys.Key) { k.Grants = append(slices.Clone(k.Grants), keys.Grant{Prefix: fmt.Sprint(i)}) }))
 		if err != nil {
 			return err
 		}
@@ -285,8 +311,11 @@ func keyRacingUpdates(p *probe) {
 	})
 	p.OK(errors.Join(errs...), "racing updates")
 	k := p.getKey("key")
-	slices.Sort(k.Scopes)
-	p.Equal(k.Scopes, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8"}, "scopes after racing updates")
+	slices.SortFunc(k.Grants, func(a, b keys.Grant) int { return strings.Compare(a.Prefix, b.Prefix) })
+	for i := range keys.LimitKinds {
+		p.Equal(k.Grants[i].Prefix, fmt.Sprint(i), "grant after racing updates")
+	}
+	p.Equal(len(k.Grants), len(keys.LimitKinds), "grants after racing updates")
 	for i, kind := range keys.LimitKinds {
 		p.Equal(*kind.Of(&k.Limits), int64(i+1), "limit of %s after racing updates", kind.Name)
 	}

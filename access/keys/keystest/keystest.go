@@ -8,7 +8,7 @@ import "sluice/database/dbtest"
 func Checks() []dbtest.Check {
 	return []dbtest.Check{
 		check("keys/create", keyCreate),
-		check("keys/accounts", keyAccounts),
+		check("keys/grants", keyGrants),
 		check("keys/groups", keyGroups),
 		check("keys/list", keyList),
 		check("keys/revoke", keyRevoke),

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,47 +16,41 @@ import (
 // PrintedKey is a key in JSON. Members without a value and limits that are the
 // service's defaults are omitted; a limit of -1 is unlimited.
 type PrintedKey struct {
-	ID          string           `json:"id"`
-	Secret      string           `json:"secret,omitempty"`
-	S3          bool             `json:"s3,omitempty"` // it has an S3 secret
-	S3Secret    string           `json:"s3Secret,omitempty"`
-	State       string           `json:"state"`
-	Scopes      []string         `json:"scopes"`
-	AllAccounts bool             `json:"allAccounts"`
-	Accounts    []string         `json:"accounts,omitempty"`
-	Group       string           `json:"group"`
-	Label       string           `json:"label,omitempty"`
-	Limits      map[string]int64 `json:"limits"`
-	Created     time.Time        `json:"created"`
-	Expires     time.Time        `json:"expires,omitzero"`
-	Revoked     time.Time        `json:"revoked,omitzero"`
+	ID       string           `json:"id"`
+	Secret   string           `json:"secret,omitempty"`
+	S3       bool             `json:"s3,omitempty"` // it has an S3 secret
+	S3Secret string           `json:"s3Secret,omitempty"`
+	State    string           `json:"state"`
+	Grants   []keys.Grant     `json:"grants"`
+	Group    string           `json:"group"`
+	Label    string           `json:"label,omitempty"`
+	Limits   map[string]int64 `json:"limits"`
+	Created  time.Time        `json:"created"`
+	Expires  time.Time        `json:"expires,omitzero"`
+	Revoked  time.Time        `json:"revoked,omitzero"`
 }
 
 func newPrintedKey(issued access.Issued) PrintedKey {
 	k := issued.Key
 	return PrintedKey{
-		ID: k.ID, Secret: issued.Credential, S3: k.S3Secret != nil, S3Secret: issued.S3Secret, State: stateOf(k), Scopes: k.Scopes, AllAccounts: k.Accounts == nil,
-		Accounts: k.Accounts, Group: k.Group, Label: k.Label, Limits: k.Limits.Members(), Created: k.Created, Expires: k.Expires, Revoked: k.Revoked,
+		ID: k.ID, Secret: issued.Credential, S3: k.S3Secret != nil, S3Secret: issued.S3Secret, State: stateOf(k), Grants: k.Grants,
+		Group: k.Group, Label: k.Label, Limits: k.Limits.Members(), Created: k.Created, Expires: k.Expires, Revoked: k.Revoked,
 	}
 }
 
 // keyFacts returns a key's names and values.
 func keyFacts(k keys.Key) [][2]string {
-	accounts, s3, label := "all", "", ""
-	if k.Accounts != nil {
-		accounts = printableList(k.Accounts)
-	}
+	s3, label := "", ""
 	if k.S3Secret != nil {
 		s3 = "has a secret"
 	}
 	if k.Label != "" {
 		label = strconv.Quote(k.Label)
 	}
-	return [][2]string{
+	return slices.Concat([][2]string{
 		{"id", printable(k.ID)},
 		{"state", stateOf(k)},
-		{"scopes", printableList(k.Scopes)},
-		{"accounts", accounts},
+	}, grantFacts(k.Grants), [][2]string{
 		{"S3", s3},
 		{"group", printable(k.Group)},
 		{"label", label},
@@ -63,17 +58,61 @@ func keyFacts(k keys.Key) [][2]string {
 		{"created", cli.TimeText(k.Created)},
 		{"expires", cmp.Or(cli.TimeText(k.Expires), "never")},
 		{"revoked", cli.TimeText(k.Revoked)},
+	})
+}
+
+// grantFacts returns one grant's parts, or several grants as the flags that set them.
+func grantFacts(grants []keys.Grant) (facts [][2]string) {
+	if len(grants) != 1 {
+		for _, g := range grants {
+			for _, text := range grantTexts(g) {
+				facts = append(facts, [2]string{"grant", text})
+			}
+		}
+		return facts
 	}
+	g, accounts := grants[0], "all"
+	if g.Accounts != nil {
+		accounts = printableList(g.Accounts)
+	}
+	facts = [][2]string{{"scopes", printableList(g.Scopes)}, {"accounts", accounts}}
+	if g.Prefix != "" {
+		facts = append(facts, [2]string{"prefix", printable(g.Prefix)})
+	}
+	return facts
+}
+
+// grantTexts returns a grant as --grant has it, once for each account.
+func grantTexts(g keys.Grant) (texts []string) {
+	accounts := g.Accounts
+	if accounts == nil {
+		accounts = []string{"*"}
+	}
+	for _, account := range accounts {
+		text := strings.Join(g.Scopes, ",") + "@" + account
+		if g.Prefix != "" {
+			text += "/" + g.Prefix
+		}
+		texts = append(texts, printable(text))
+	}
+	return texts
 }
 
 // keyCells returns a key as a row of a table.
 func keyCells(k keys.Key) []string {
-	accounts := "all"
-	switch {
-	case len(k.Accounts) == 1:
-		accounts = printable(k.Accounts[0])
-	case k.Accounts != nil:
-		accounts = strconv.Itoa(len(k.Accounts))
+	scopes, accounts := "several grants", strconv.Itoa(len(k.Grants))
+	if len(k.Grants) == 1 {
+		g := k.Grants[0]
+		scopes, accounts = printableList(g.Scopes), "all"
+		switch {
+		case len(g.Accounts) == 1:
+			accounts = printable(g.Accounts[0])
+		case g.Accounts != nil:
+			accounts = strconv.Itoa(len(g.Accounts))
+		}
+		if g.Prefix != "" {
+			accounts += "/" + printable(g.Prefix)
+		}
 	}
 	group, expires := "-", "never" // "-": a group of its own
 	if k.Group != k.ID {
@@ -82,7 +121,7 @@ func keyCells(k keys.Key) []string {
 	if !k.Expires.IsZero() {
 		expires = k.Expires.UTC().Format("2006-01-02T15:04Z")
 	}
-	return []string{printable(k.ID), stateOf(k), printableList(k.Scopes), accounts, group, expires, strconv.Quote(k.Label)}
+	return []string{printable(k.ID), stateOf(k), scopes, accounts, group, expires, strconv.Quote(k.Label)}
 }
 
 // stateOf returns a key's state by this machine's clock.

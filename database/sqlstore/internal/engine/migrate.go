@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -55,6 +56,11 @@ type migration struct {
 	text    string
 }
 
+// aloneMark begins a migration to a schema on which nodes of earlier versions would ignore
+// something that they must obey. It changes the table nodes, so that they cannot join any more, and
+// is refused while nodes run.
+const aloneMark = "-- Alone:"
+
 // migrations returns the migrations in a directory in order. They are numbered from
 // database.OldestSchema without a gap.
 func migrations(dir string) ([]migration, error) {
@@ -83,11 +89,14 @@ type migrator interface {
 	runner
 	// script runs a migration's statements.
 	script(text string) error
+	// nodes returns how many nodes have joined and run beside this process.
+	nodes() (int64, error)
 }
 
 // migrate applies the migrations that a database lacks. It must run inside a transaction that
-// excludes every other migration. It returns database.ErrNewer, and changes nothing, if a newer
-// program version wrote the database.
+// excludes every other migration, and must be rolled back after an error. It returns
+// database.ErrNewer if a newer program version wrote the database, or database.ErrNodesRun if nodes
+// run that must not.
 func migrate(c migrator, list []migration) error {
 	t := &Tx{conn: c}
 	if _, err := t.Exec(`CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL PRIMARY KEY)`); err != nil {
@@ -106,6 +115,11 @@ func migrate(c migrator, list []migration) error {
 		}
 		if err := c.script(m.text); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
+		}
+		if have > 0 && strings.HasPrefix(m.text, aloneMark) {
+			if n, err := c.nodes(); err != nil || n > 0 {
+				return cmp.Or(err, fmt.Errorf("schema version %d, need %d: %d nodes run: %w", have, m.version, n, database.ErrNodesRun))
+			}
 		}
 		if _, err := t.Exec(`INSERT INTO schema_version (version) VALUES ($1)`, m.version); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)

@@ -125,3 +125,56 @@ func TestMigrationIsOneTransaction(t *testing.T) {
 	}
 	openAt(t, path, Options{})
 }
+
+// TestMigratesAlone migrates a database with running nodes to a schema beside which they must not
+// run: it is refused as long as one of them is within its time. Afterwards none of them joins.
+// Invariant 194.
+func TestMigratesAlone(t *testing.T) {
+	c := connectPostgres(t, testenv.Postgres(t))
+	list := listMigrations(t, postgresMigrations)
+	testenv.OK(t, migrate(c, list[:1]))
+	const join = `INSERT INTO nodes (id, settings, expires) VALUES ('%s', '{}', %s)`
+	testenv.OK(t, c.script(fmt.Sprintf(join, "killed", postgresMicros+" - 1")))
+	testenv.OK(t, c.script(fmt.Sprintf(join, "running", postgresMicros+" + 30000000")))
+	attempt := func() error {
+		testenv.OK(t, c.script("BEGIN"))
+		if err := migrate(c, list); err != nil {
+			c.rollback()
+			return err
+		}
+		return c.script("COMMIT")
+	}
+	testenv.Is(t, attempt(), database.ErrNodesRun, "beside a node")
+	testenv.Equal(t, testenv.Must((&Tx{conn: c}).schemaVersion())(t), database.OldestSchema, "the schema after a refusal")
+	testenv.OK(t, c.script(`DELETE FROM nodes WHERE id = 'running'`))
+	testenv.OK(t, attempt())
+	if err := c.script(fmt.Sprintf(join, "older", postgresMicros+" + 30000000")); err == nil {
+		t.Error("a node of an earlier version joined afterwards")
+	}
+	testenv.OK(t, attempt())
+}
+
+// TestMigratesGrants brings keys of the first release to the schema in which they have grants.
+// Invariant 194.
+func TestMigratesGrants(t *testing.T) {
+	for name, d := range dialects {
+		t.Run(name, func(t *testing.T) {
+			c, list := d.open(t), listMigrations(t, d.migrations)
+			testenv.OK(t, migrate(c, list[:1]))
+			for i, columns := range []string{`NULL, NULL`, `'["cmVhZA=="]', NULL`, `'["cmVhZA=="]', '[]'`, `'["cmVhZA=="]', '["YQ=="]'`} {
+				testenv.OK(t, c.script(fmt.Sprintf(`INSERT INTO api_keys (id, hash, label, scopes, accounts, key_group, created) VALUES ('%d', '', '', %s, '', 1)`, i, columns)))
+			}
+			testenv.OK(t, c.script(`UPDATE keys_version SET version = 9223372036854775807`))
+			testenv.OK(t, migrate(c, list))
+			for i, want := range []string{"", `[{"scopes":["cmVhZA=="],"accounts":null}]`, `[{"scopes":["cmVhZA=="],"accounts":[]}]`, `[{"scopes":["cmVhZA=="],"accounts":["YQ=="]}]`} {
+				var grants []byte
+				_, err := (&Tx{conn: c}).Row(fmt.Sprintf(`SELECT grants FROM api_keys WHERE id = CAST('%d' AS %s)`, i, map[string]string{"SQLite": "TEXT", "PostgreSQL": "BYTEA"}[name]), nil, &grants)
+				testenv.OK(t, err)
+				testenv.Equal(t, string(grants), want, "the grants of key %d", i)
+			}
+			var version Integer
+			testenv.Must((&Tx{conn: c}).Row(`SELECT version FROM keys_version`, nil, &version))(t)
+			testenv.Equal(t, version, -9223372036854775808, "the version of the keys")
+		})
+	}
+}

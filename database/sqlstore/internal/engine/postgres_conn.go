@@ -127,6 +127,12 @@ func (c *postgresConn) script(text string) error {
 	return err
 }
 
+// nodes implements migrator.
+func (c *postgresConn) nodes() (n int64, err error) {
+	_, err = (&Tx{conn: c}).Row(`SELECT COUNT(*) FROM nodes WHERE expires > `+postgresMicros, nil, (*Integer)(&n))
+	return n, err
+}
+
 // rollback rolls the transaction back. If that fails, the pool closes the connection, which
 // ends the transaction as well.
 func (c *postgresConn) rollback() { _, _ = c.send("ROLLBACK") }

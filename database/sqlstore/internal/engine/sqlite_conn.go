@@ -119,6 +119,9 @@ func (c *sqliteConn) rollback() error {
 	return err
 }
 
+// nodes implements migrator. A data folder has one server, which holds its lock.
+func (c *sqliteConn) nodes() (int64, error) { return 0, nil }
+
 // script runs a text's statements without caching them.
 func (c *sqliteConn) script(text string) (err error) {
 	s, err := c.driver.Prepare(text)
