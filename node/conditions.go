@@ -35,7 +35,9 @@ func (n *Node) ready(ctx context.Context) error {
 			errs, unmet = append(errs, err), append(unmet, c.Name)
 		}
 	}
-	n.unmet.Store(&unmet)
+	if before := n.unmet.Swap(&unmet); before == nil || !slices.Equal(*before, unmet) {
+		n.members.stateChanged()
+	}
 	return errors.Join(errs...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"sluice/database/sqlstore"
 	"sluice/internal/metrics"
@@ -22,6 +23,16 @@ func openDatabase(t *testing.T) (*sqlstore.Store, *testclock.Clock) {
 	meta := testenv.Must(sqlstore.OpenSQLite(name, sqlstore.Options{Now: clock.Now}))(t)
 	testenv.AtEnd(t, meta.Close)
 	return meta, clock
+}
+
+// inBubble calls a function in a synctest bubble with an empty database.
+func inBubble(t *testing.T, call func(t *testing.T, meta *sqlstore.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		meta := testenv.Must(sqlstore.OpenSQLite(filepath.Join(testenv.MemoryDir(t), "meta.db"), sqlstore.Options{}))(t)
+		testenv.AtEnd(t, meta.Close)
+		call(t, meta)
+	})
 }
 
 // exposed returns the admin address's response for the metrics of a set. It begins with an empty

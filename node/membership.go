@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,18 +86,33 @@ func (s settings) compare(other settings, warn func(flag, own, others string)) e
 	return errors.Join(errs...)
 }
 
-// membership publishes this node's settings in the database, and compares them
+// membership publishes this node's settings and state in the database, and compares the settings
 // with the other nodes'.
 type membership struct {
 	nodes   database.Nodes
 	id      string
 	own     settings
+	self    func(context.Context) database.Node
+	changed chan struct{} // of capacity 1: self may have changed
 	log     *slog.Logger
 	lastErr atomic.Pointer[error] // nil, or errSettingsDiffer if the latest renewal returned it
 }
 
-func newMembership(nodes database.Nodes, own settings, log *slog.Logger) *membership {
-	return &membership{nodes: nodes, id: rand.Text(), own: own, log: log}
+// nodeState is the node's readiness, as it was published last.
+type nodeState struct {
+	mu    sync.Mutex
+	ready bool
+	since time.Time // zero: it was never published
+}
+
+// published returns an error's text as it is published: its first 1,000 bytes at most.
+func published(err error) string {
+	text := err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
+}
+
+func newMembership(nodes database.Nodes, own settings, self func(context.Context) database.Node, log *slog.Logger) *membership {
+	return &membership{nodes: nodes, id: rand.Text(), own: own, self: self, changed: make(chan struct{}, 1), log: log}
 }
 
 // join publishes or renews this node's settings. It returns errSettingsDiffer
@@ -105,7 +122,7 @@ func (m *membership) join(ctx context.Context, warn func(flag, own, others strin
 	if err != nil {
 		return err
 	}
-	return m.nodes.Join(ctx, m.id, string(text), settingsTTL, func(others []string) error {
+	return m.nodes.Join(ctx, m.id, string(text), m.self(ctx), settingsTTL, func(others []string) error {
 		for _, text := range others {
 			var other settings
 			if err := json.Unmarshal([]byte(text), &other); err != nil {
@@ -126,7 +143,7 @@ func (m *membership) start(ctx context.Context) error {
 	})
 }
 
-// watch renews the settings until ctx ends.
+// watch renews the settings, also when the state has changed, until ctx ends.
 func (m *membership) watch(ctx context.Context) {
 	tick := time.NewTicker(settingsInterval)
 	defer tick.Stop()
@@ -135,6 +152,7 @@ func (m *membership) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-m.changed:
 		}
 		err := m.join(ctx, func(string, string, string) {})
 		switch {
@@ -146,6 +164,17 @@ func (m *membership) watch(ctx context.Context) {
 			m.lastErr.Store(nil)
 		}
 		// Otherwise the database is unavailable, which /readyz reports.
+	}
+}
+
+// stateChanged lets watch publish the state now. m may be nil.
+func (m *membership) stateChanged() {
+	if m == nil {
+		return
+	}
+	select {
+	case m.changed <- struct{}{}:
+	default:
 	}
 }
 

@@ -1,13 +1,20 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"sluice/database"
+	"sluice/database/sqlstore"
 	"sluice/test/testenv"
 )
 
@@ -25,7 +32,7 @@ func TestSettingsOfNodes(t *testing.T) {
 		if flag != "" {
 			own[flag] = value
 		}
-		return newMembership(meta, own, slog.New(slog.NewTextHandler(&log, nil)))
+		return newMembership(meta, own, func(context.Context) database.Node { return database.Node{} }, slog.New(slog.NewTextHandler(&log, nil)))
 	}
 	first := node("", "")
 	for _, m := range []*membership{first, node("", ""), node("--of-a-newer-version", "1")} {
@@ -64,6 +71,47 @@ func TestSettingsOfNodes(t *testing.T) {
 	if err := first.start(t.Context()); err != nil {
 		t.Errorf("after the other has left: %v", err)
 	}
+}
+
+// TestNodesPublishTheirState: operators see a change of a node's state at once, and a node that was
+// killed for settingsTTL at most.
+func TestNodesPublishTheirState(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes *sqlstore.Store) {
+		var reason atomic.Value
+		reason.Store("it is starting")
+		self := func(context.Context) database.Node {
+			return database.Node{Name: "a", Version: "1.2.3", Reason: reason.Load().(string)}
+		}
+		m := newMembership(nodes, settings{}, self, slog.New(slog.DiscardHandler))
+		testenv.OK(t, m.start(t.Context()))
+		ctx, kill := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		work.Go(func() { m.watch(ctx) })
+		listed := func(want ...string) {
+			t.Helper()
+			var got []string
+			for _, n := range testenv.Must(nodes.ListNodes(t.Context()))(t) {
+				got = append(got, n.Name+" "+n.Version+" "+n.Reason)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("nodes %q, want %q", got, want)
+			}
+		}
+		listed("a 1.2.3 it is starting")
+		reason.Store("")
+		time.Sleep(settingsInterval + time.Second)
+		listed("a 1.2.3 ")
+		reason.Store("the store is gone")
+		m.stateChanged()
+		synctest.Wait()
+		listed("a 1.2.3 the store is gone")
+		kill()
+		work.Wait()
+		time.Sleep(settingsTTL - time.Second)
+		listed("a 1.2.3 the store is gone")
+		time.Sleep(2 * time.Second)
+		listed()
+	})
 }
 
 // TestNodesAgreeOnMasterKeys: nodes run side by side while a master key is added or removed, and

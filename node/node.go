@@ -62,6 +62,7 @@ type Node struct {
 	audit       *auditlog.Log // nil: there is none
 	members     *membership   // nil if no other node can run
 	tasks       *taskLog
+	state       nodeState
 	census      *census
 	unmet       atomic.Pointer[[]storage.ConditionName] // by the last check of ready; nil: none was made
 	seeded      Seeded
@@ -306,6 +307,8 @@ func (n *Node) Run(signals, reload <-chan os.Signal) error {
 // drain drains the server and logs how that ended.
 func (n *Node) drain(server *drainingServer, signals <-chan os.Signal) error {
 	began := time.Now()
+	n.api.Drain()
+	n.members.stateChanged()
 	err := errors.Join(n.stores.Leave(), server.drain(n.config.DrainWait, n.config.DrainDeadline, signals))
 	took := slog.Float64("took_seconds", time.Since(began).Round(time.Millisecond).Seconds())
 	if err != nil {
@@ -380,6 +383,7 @@ func (n *Node) reopenFiles(ctx context.Context, reload <-chan os.Signal, certifi
 // lead does the leader's work until ctx ends, and reports each run of a task.
 func (n *Node) lead(ctx context.Context, ended func(task.Run)) {
 	n.tasks.lead(time.Now())
+	n.members.stateChanged()
 	defer n.tasks.lead(time.Time{})
 	var tasks sync.WaitGroup
 	tasks.Go(func() { n.blobs.Run(ctx, ended) })

@@ -41,7 +41,7 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 		return err
 	}
 	if c.Location.Shared() {
-		n.members = newMembership(n.stores.Meta, c.settings(n.channels, n.s3Secrets), n.log)
+		n.members = newMembership(n.stores.Meta, c.settings(n.channels, n.s3Secrets), n.self, n.log)
 		if err := n.members.start(ctx); err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
-// Package dbtest has the helpers that a database's conformance suites share, and the suite of the
-// database itself: its past, properties, leases, nodes, its clock, patience, cancelled calls, and
+// Package dbtest has the helpers that a database's conformance suites share, and the database's
+// own suite: its past, properties, leases, nodes, tasks, its clock, patience, cancelled calls, and
 // the census.
 //
 // Each contract has a suite: package metatest for blobs, ledgertest for money, keystest for API
@@ -35,7 +35,7 @@ import (
 // Checks returns the checks of the database itself.
 func Checks() []Check {
 	return slices.Concat(
-		historyChecks, propertyChecks, leaseChecks, nodeChecks, clockChecks(), patienceChecks(), censusChecks,
+		historyChecks, propertyChecks, leaseChecks, nodeChecks, taskChecks, clockChecks(), patienceChecks(), censusChecks,
 		[]Check{NewCheck("blobs/cancelled", cancelled), NewCheck("purge/batches", purgeBatches)},
 	)
 }

@@ -54,7 +54,7 @@ var dumped = []table{
 // notDumped are the tables that Dump does not read. Most belong to one database; triggers fill the
 // counts of accounts; sessions is a view of SQLite's tables for sessions; facts holds the
 // properties, from which the caller of Dump chooses those that describe the instance.
-var notDumped = []string{"damaged", "facts", "holds", "leases", "history", "nodes", "records", "scrub", "session_counts", "session_terms", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
+var notDumped = []string{"damaged", "facts", "holds", "leases", "history", "nodes", "records", "scrub", "session_counts", "session_terms", "tasks", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 

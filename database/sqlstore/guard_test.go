@@ -52,7 +52,8 @@ func TestGuardRefusesCommits(t *testing.T) {
 		testenv.Equal(t, testenv.Must(s.Session(ctx, session.ID))(t).Left, 10, "after refused commits the session")
 		held, err := s.Lease(ctx, "lease", "holder", time.Minute)
 		err = errors.Join(err, s.SetProperty(ctx, "name", "old"), s.ReplaceProperty(ctx, "name", "old", "new"),
-			s.Join(ctx, "node", "settings", time.Minute, func([]string) error { return nil }), s.Leave(ctx, "node"))
+			s.Join(ctx, "node", "settings", database.Node{}, time.Minute, func([]string) error { return nil }), s.Leave(ctx, "node"),
+			s.PublishTasks(ctx, []database.TaskProgress{{Name: "task"}}))
 		if err != nil || !held {
 			t.Errorf("records of the processes: %t, %v", held, err)
 		}

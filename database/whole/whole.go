@@ -18,6 +18,7 @@ type Database interface {
 	lease.Leases
 	database.Properties
 	database.Nodes
+	database.Tasks
 	database.Maintenance
 	database.Clock
 	database.History

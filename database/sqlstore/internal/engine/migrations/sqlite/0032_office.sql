@@ -8,3 +8,25 @@ UPDATE keys_version SET version = -1 - version;
 
 -- Nodes of earlier versions cannot join any more.
 ALTER TABLE nodes RENAME COLUMN settings TO agreed;
+
+-- Nodes and background tasks for operators. reason is why a node is not ready; NULL: it is ready.
+ALTER TABLE nodes ADD COLUMN name BLOB;
+ALTER TABLE nodes ADD COLUMN version BLOB;
+ALTER TABLE nodes ADD COLUMN reason BLOB;
+ALTER TABLE nodes ADD COLUMN since BIGINT;
+ALTER TABLE nodes ADD COLUMN leads BIGINT NOT NULL DEFAULT 0;
+
+-- Operators write paused (since when) and wanted (when the start was requested that no run has
+-- served yet), which the leader obeys. It writes the rest; from began on, of the last run.
+CREATE TABLE tasks (
+    name    BLOB NOT NULL PRIMARY KEY,
+    paused  BIGINT,
+    wanted  BIGINT,
+    running BIGINT,
+    due     BIGINT,
+    began   BIGINT,
+    took    BIGINT NOT NULL DEFAULT 0, -- nanoseconds
+    handled BIGINT NOT NULL DEFAULT 0,
+    error   BLOB,
+    node    BLOB
+) WITHOUT ROWID;
