@@ -93,7 +93,7 @@ func (f *fixture) read(t testing.TB, name string, off, n int64) []byte {
 func run(tb testing.TB, s *blob.Service, report task.Report) (stop func()) {
 	ctx, cancel := context.WithCancel(tb.Context())
 	var tasks sync.WaitGroup
-	tasks.Go(func() { s.Run(ctx, report) })
+	tasks.Go(func() { s.Run(ctx, task.NewControl(report)) })
 	return func() { cancel(); tasks.Wait() }
 }
 

@@ -424,11 +424,11 @@ func TestRunReportsFailures(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				f.Run(ctx, func(run task.Run) {
+				f.Run(ctx, task.NewControl(func(run task.Run) {
 					if run.Err != nil {
 						reported = append(reported, run.Err)
 					}
-				})
+				}))
 			}()
 			f.put(t, "n", []byte("x"))
 			f.put(t, "n", nil)

@@ -44,46 +44,52 @@ const (
 // Run frees garbage soon after it arises, purges every Options.PurgeEvery, sweeps orphans after
 // five minutes and then every Options.SweepEvery, and checks what is stored (see
 // integrity.Checker), until ctx ends. These tasks do not wait for each other. While requests are in
-// progress they work in small steps with pauses between them. Each run is passed to report unless
-// ctx has ended or the Fence waits; a failed step is retried at the next interval. While
+// progress they work in small steps with pauses between them. control makes their runs; while the
+// Fence waits, they are not made. A failed step is retried at the next interval. While
 // database.Clock has a DeletionErr nothing is deleted because of its age; garbage that needs no
 // grace period is still freed.
-func (s *Service) Run(ctx context.Context, report task.Report) {
-	interrupted := func(err error) bool { return ctx.Err() != nil || errors.Is(err, history.ErrFenceWaits) }
-	do := func(name task.Name, work func(context.Context) (int64, error)) {
-		task.Do(name, report, func() (int64, error) { return work(ctx) }, interrupted)
-	}
-	// Deletions that depend on the age of something wait while the time is uncertain.
-	doByAge := func(name task.Name, work func(context.Context) (int64, error)) {
-		if s.meta.DeletionErr() == nil {
-			do(name, work)
-		}
-	}
-	free := doByAge
+func (s *Service) Run(ctx context.Context, control *task.Control) {
+	waits := func(err error) bool { return errors.Is(err, history.ErrFenceWaits) || errors.Is(err, errAge) }
+	free := s.byAge(s.freeGarbage)
 	if s.opt.GarbageGrace == 0 {
-		free = do
+		free = s.freeGarbage
 	}
+	control.Define(task.FreeGarbage, waits, free)
+	control.Define(task.Purge, waits, s.byAge(s.purge))
+	control.Define(task.RestoreReserve, waits, func(context.Context) (int64, error) { return 0, s.opt.Restore() })
+	control.Define(task.Sweep, waits, s.byAge(func(ctx context.Context) (int64, error) {
+		swept, err := s.SweepOrphans(ctx)
+		return int64(swept.Deleted), err
+	}))
 	var tasks sync.WaitGroup
 	tasks.Go(func() {
-		s.onGarbage(ctx, func() { free(task.FreeGarbage, s.freeGarbage) })
+		s.onGarbage(ctx, func() { control.Do(ctx, task.FreeGarbage) })
 	})
 	tasks.Go(func() {
-		task.Repeat(ctx, s.opt.PurgeEvery, s.opt.PurgeEvery, func() {
-			doByAge(task.Purge, s.purge)
-			do(task.RestoreReserve, func(context.Context) (int64, error) { return 0, s.opt.Restore() })
+		control.Repeat(ctx, s.opt.PurgeEvery, s.opt.PurgeEvery, func() {
+			control.Do(ctx, task.Purge)
+			control.Do(ctx, task.RestoreReserve)
 			s.FreeSoon()
-		})
+		}, task.Purge, task.RestoreReserve)
 	})
 	tasks.Go(func() {
-		task.Repeat(ctx, min(firstSweep, s.opt.SweepEvery), s.opt.SweepEvery, func() {
-			doByAge(task.Sweep, func(ctx context.Context) (int64, error) {
-				swept, err := s.SweepOrphans(ctx)
-				return int64(swept.Deleted), err
-			})
-		})
+		control.Repeat(ctx, min(firstSweep, s.opt.SweepEvery), s.opt.SweepEvery, func() { control.Do(ctx, task.Sweep) }, task.Sweep)
 	})
-	tasks.Go(func() { s.Checker.Run(ctx, do) })
+	tasks.Go(func() { s.Checker.Run(ctx, control, waits) })
 	tasks.Wait()
+}
+
+// errAge means that the time is too uncertain to begin a task that deletes because of it.
+var errAge = errors.New("deletions that depend on the age of something wait")
+
+// byAge returns work that waits while the time is uncertain.
+func (s *Service) byAge(work func(context.Context) (int64, error)) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) {
+		if s.meta.DeletionErr() != nil {
+			return 0, errAge
+		}
+		return work(ctx)
+	}
 }
 
 // onGarbage calls work at the start, and then shortly after each time that garbage may have arisen.

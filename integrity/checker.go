@@ -106,20 +106,21 @@ const (
 )
 
 // Run scrubs, compares the objects with the metadata, and heals recorded damage, until ctx ends.
-// These tasks do not wait for each other. Each run is made by do; a failed run is retried at the
-// next interval.
-func (c *Checker) Run(ctx context.Context, do func(name task.Name, work func(context.Context) (int64, error))) {
+// These tasks do not wait for each other. control makes their runs, with waits; a failed run is
+// retried at the next interval.
+func (c *Checker) Run(ctx context.Context, control *task.Control, waits func(error) bool) {
 	var tasks sync.WaitGroup
+	control.Define(task.Scrub, waits, c.Scrub) // without a period, too, an operator may start it
+	control.Define(task.Compare, waits, c.CompareObjects)
+	control.Define(task.Heal, waits, c.Heal)
 	if c.opt.ScrubPeriod > 0 {
+		tasks.Go(func() { c.scrubRounds(ctx, control) })
 		tasks.Go(func() {
-			c.scrubRounds(ctx, func() { do(task.Scrub, c.Scrub) })
-		})
-		tasks.Go(func() {
-			task.Repeat(ctx, min(firstCompare, c.opt.CompareEvery), c.opt.CompareEvery, func() { do(task.Compare, c.CompareObjects) })
+			control.Repeat(ctx, min(firstCompare, c.opt.CompareEvery), c.opt.CompareEvery, func() { control.Do(ctx, task.Compare) }, task.Compare)
 		})
 	}
 	tasks.Go(func() {
-		c.onDamage(ctx, func() { do(task.Heal, c.Heal) })
+		c.onDamage(ctx, func() { control.Do(ctx, task.Heal) })
 	})
 	tasks.Wait()
 }
@@ -131,18 +132,21 @@ const (
 	scrubLook  = time.Hour
 )
 
-// scrubRounds calls work when a round is due or was interrupted, until ctx ends.
-func (c *Checker) scrubRounds(ctx context.Context, work func()) {
-	for pause := min(firstScrub, c.opt.ScrubPeriod/10); task.Wait(ctx, pause) == nil; {
+// scrubRounds scrubs when a round is due or was interrupted, until ctx ends.
+func (c *Checker) scrubRounds(ctx context.Context, control *task.Control) {
+	first := min(firstScrub, c.opt.ScrubPeriod/10)
+	control.Plan(time.Now().Add(first), task.Scrub)
+	for pause := first; task.Wait(ctx, pause) == nil; {
 		state, err := c.meta.Scrub(ctx)
 		if pause = scrubRetry; err != nil {
 			continue // the tasks that must read the database report why
 		}
 		if due := state.Began.Add(c.opt.ScrubPeriod).Sub(c.meta.Now()); !state.Running && due > 0 {
+			control.Plan(time.Now().Add(due), task.Scrub)
 			pause = min(due, scrubLook, c.opt.ScrubPeriod)
 			continue
 		}
-		work()
+		control.Do(ctx, task.Scrub)
 	}
 }
 

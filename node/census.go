@@ -38,22 +38,20 @@ func newCensus(count func(context.Context) (database.Census, error)) *census {
 	return &census{count: count, slot: make(chan struct{}, 1)}
 }
 
-// run counts at intervals until ctx ends, and reports each run. It takes at most one hundredth of
+// run counts at intervals until ctx ends; control makes its runs. It takes at most one hundredth of
 // the time.
-func (c *census) run(ctx context.Context, report task.Report) {
+func (c *census) run(ctx context.Context, control *task.Control) {
 	c.leading.Store(true)
 	defer c.leading.Store(false)
-	for {
+	control.Define(task.Census, func(error) bool { return false }, func(ctx context.Context) (int64, error) {
+		result, err := c.newer(ctx, time.Now())
+		return result.Inline.Extents + result.Objects.Extents, err
+	})
+	for pause := time.Duration(0); task.Wait(ctx, pause) == nil; {
 		began := time.Now()
-		task.Do(task.Census, report, func() (int64, error) {
-			result, err := c.newer(ctx, began)
-			return result.Inline.Extents + result.Objects.Extents, err
-		}, func(error) bool { return ctx.Err() != nil })
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(max(censusEvery, censusShare*time.Since(began))):
-		}
+		control.Do(ctx, task.Census)
+		pause = max(censusEvery, censusShare*time.Since(began))
+		control.Plan(time.Now().Add(pause), task.Census)
 	}
 }
 

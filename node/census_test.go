@@ -41,7 +41,7 @@ func TestCensus(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			c.run(ctx, func(run task.Run) { runs = append(runs, run) })
+			c.run(ctx, task.NewControl(func(run task.Run) { runs = append(runs, run) }))
 		}()
 		time.Sleep(2 * time.Second)
 		wantLines(t, set, "after the first", true, `sluice_sessions{state="active"} 1`, `sluice_sessions{state="exhausted"} 2`, `sluice_sessions{state="expired"} 3`,

@@ -35,7 +35,7 @@ func TestReasonsWhyANodeIsNotReady(t *testing.T) {
 		var full error
 		hang := make(chan struct{})
 		close(hang)
-		n := &Node{tasks: newTaskLog(nil), stores: &storage.Stores{Meta: clock, Conditions: []storage.Condition{
+		n := &Node{tasks: newTaskLog(nil, newTaskLines(slog.New(slog.DiscardHandler))), stores: &storage.Stores{Meta: clock, Conditions: []storage.Condition{
 			{Name: storage.MetadataWritable, Check: func(context.Context) error { <-hang; return nil }},
 			{Name: storage.SpaceLeft, Check: func(context.Context) error { return full }},
 		}}}

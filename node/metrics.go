@@ -129,10 +129,7 @@ func seconds(t time.Time) float64 {
 }
 
 func registerTasks(set *metrics.Set, tasks *taskLog) {
-	var names []string
-	for _, name := range task.Names {
-		names = append(names, string(name))
-	}
+	names := names(func(task.Name) bool { return true })
 	set.Counters("sluice_task_runs_total", "Runs of background tasks that have ended.", "task", names,
 		func(name string) int64 { return tasks.of(name).runs })
 	set.Counters("sluice_task_failures_total", "Runs that failed, at least in part.", "task", names,
@@ -148,6 +145,8 @@ func registerTasks(set *metrics.Set, tasks *taskLog) {
 			}
 			return math.NaN()
 		})
+	set.Gauges("sluice_task_paused", "1 while an operator has paused a task, on the leader; otherwise 0.", "task", pausable,
+		func(name string) float64 { return number(tasks.paused(name)) })
 	last := func(name, help string, of func(taskHistory) float64) {
 		set.Gauges(name, help+" Absent before the first run on this node.", "task", names, func(name string) float64 {
 			h := tasks.of(name)

@@ -29,7 +29,6 @@ import (
 	"sluice/internal/httpconn"
 	"sluice/internal/lease"
 	"sluice/internal/metrics"
-	"sluice/internal/task"
 	"sluice/internal/tracing"
 	"sluice/internal/vfs"
 	"sluice/metering"
@@ -62,6 +61,7 @@ type Node struct {
 	audit       *auditlog.Log // nil: there is none
 	members     *membership   // nil if no other node can run
 	tasks       *taskLog
+	board       *taskBoard
 	state       nodeState
 	census      *census
 	unmet       atomic.Pointer[[]storage.ConditionName] // by the last check of ready; nil: none was made
@@ -78,7 +78,7 @@ type Node struct {
 // request, and log all other lines. When Open returns, clients can connect, and the caller must
 // call Run, which serves them.
 func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, err error) {
-	n := &Node{config: c, log: log, requestLog: requests, metrics: metrics.NewSet(), tasks: newTaskLog(c.intervals())}
+	n := &Node{config: c, log: log, requestLog: requests, metrics: metrics.NewSet(), tasks: newTaskLog(c.intervals(), newTaskLines(log))}
 	if c.TLSCert != "" {
 		if n.cert, err = loadCertificate(c.TLSCert, c.TLSKey); err != nil {
 			return nil, err
@@ -322,13 +322,8 @@ func (n *Node) drain(server *drainingServer, signals <-chan os.Signal) error {
 // runBackground does the background work until ctx ends.
 func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	report := func(what string, err error) { n.log.Error("background task failed", "task", what, "error", err) }
-	lines := newTaskLines(n.log)
-	defer lines.flush()
-	ended := func(run task.Run) {
-		n.tasks.add(run)
-		lines.add(run)
-	}
-	leaderWork := n.whilePermitted(func(ctx context.Context) { n.lead(ctx, ended) })
+	defer n.tasks.lines.flush()
+	leaderWork := n.whilePermitted(n.lead)
 	makeReturns := n.whilePermitted(func(ctx context.Context) {
 		n.returns.Replay(ctx)
 		n.returns.Run(ctx)
@@ -380,20 +375,24 @@ func (n *Node) reopenFiles(ctx context.Context, reload <-chan os.Signal, certifi
 	}
 }
 
-// lead does the leader's work until ctx ends, and reports each run of a task.
-func (n *Node) lead(ctx context.Context, ended func(task.Run)) {
-	n.tasks.lead(time.Now())
-	n.members.stateChanged()
-	defer n.tasks.lead(time.Time{})
-	var tasks sync.WaitGroup
-	tasks.Go(func() { n.blobs.Run(ctx, ended) })
-	if n.collector != nil {
-		tasks.Go(func() { n.collector.Run(ctx, ended) })
-	} else {
-		tasks.Go(func() { n.channels.Run(ctx, ended) })
+// lead does the leader's work until ctx ends. It begins once it is known which tasks are paused.
+func (n *Node) lead(ctx context.Context) {
+	if !n.board.open(ctx) {
+		return
 	}
-	tasks.Go(func() { n.channels.Review(ctx, ended) })
-	tasks.Go(func() { n.census.run(ctx, ended) })
+	n.tasks.lead(time.Now())
+	defer n.tasks.lead(time.Time{})
+	n.members.stateChanged()
+	var tasks sync.WaitGroup
+	tasks.Go(func() { n.board.run(ctx) })
+	tasks.Go(func() { n.blobs.Run(ctx, n.tasks.control) })
+	if n.collector != nil {
+		tasks.Go(func() { n.collector.Run(ctx, n.tasks.note) })
+	} else {
+		tasks.Go(func() { n.channels.Run(ctx, n.tasks.note) })
+	}
+	tasks.Go(func() { n.channels.Review(ctx, n.tasks.note) })
+	tasks.Go(func() { n.census.run(ctx, n.tasks.control) })
 	tasks.Wait()
 }
 

@@ -31,6 +31,7 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 		return err
 	}
 	n.census = newCensus(n.stores.Meta.Census)
+	n.board = newTaskBoard(n.stores.Meta, n.tasks.control, c.nodeName(), n.log)
 	if c.Profile == Hosted {
 		if n.s3Secrets, err = OpenS3Secrets(c.S3SecretKeys); err != nil {
 			return err

@@ -10,7 +10,9 @@ import (
 
 // taskLog holds each task's history. Its methods may be called concurrently.
 type taskLog struct {
-	every map[task.Name]time.Duration // intervals, for tasks that have one
+	every   map[task.Name]time.Duration // intervals, for tasks that have one
+	control *task.Control               // makes runs, and adds them
+	lines   *taskLines
 
 	mu    sync.Mutex
 	tasks map[task.Name]*taskHistory
@@ -32,14 +34,28 @@ var (
 	periodic = append(slices.Clone(timed), string(task.Settle), string(task.ReviewSettlements))
 )
 
+// pausable are the tasks that an operator may pause.
+var pausable = names(func(name task.Name) bool { return task.Pausable[name] })
+
+// names returns the names of some tasks.
+func names(of func(task.Name) bool) (list []string) {
+	for _, name := range task.Names {
+		if of(name) {
+			list = append(list, string(name))
+		}
+	}
+	return list
+}
+
 // intervals returns the timed tasks' intervals.
 func (c *Config) intervals() map[task.Name]time.Duration {
 	t := c.tuning()
 	return map[task.Name]time.Duration{task.Purge: t.PurgeEvery, task.RestoreReserve: t.PurgeEvery, task.Sweep: t.SweepEvery}
 }
 
-func newTaskLog(every map[task.Name]time.Duration) *taskLog {
-	l := &taskLog{every: every, tasks: map[task.Name]*taskHistory{}}
+func newTaskLog(every map[task.Name]time.Duration, lines *taskLines) *taskLog {
+	l := &taskLog{every: every, lines: lines, tasks: map[task.Name]*taskHistory{}}
+	l.control = task.NewControl(l.add)
 	for _, name := range task.Names {
 		l.tasks[name] = &taskHistory{}
 	}
@@ -61,19 +77,33 @@ func (l *taskLog) leading() bool {
 }
 
 // overdue returns the time since the last success of a periodic task on the leader, or since it
-// leads, minus the task's interval. It reports false if this node does not lead.
+// leads, or since its pause has ended, minus the task's interval. It is 0 for a paused task. It
+// reports false if this node does not lead.
 func (l *taskLog) overdue(name string, now time.Time) (_ time.Duration, leads bool) {
+	paused, since := l.control.Paused(task.Name(name))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	since := l.leads
+	if paused {
+		return 0, !l.leads.IsZero()
+	}
+	if l.leads.After(since) {
+		since = l.leads
+	}
 	if last := l.tasks[task.Name(name)].succeeded; last.After(since) {
 		since = last
 	}
 	return max(0, now.Sub(since)-l.every[task.Name(name)]), !l.leads.IsZero()
 }
 
-// add adds a run.
+// note adds a run that control has not made.
+func (l *taskLog) note(run task.Run) {
+	l.control.Note(run)
+	l.add(run)
+}
+
+// add adds a run, and logs it.
 func (l *taskLog) add(run task.Run) {
+	l.lines.add(run)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.tasks[run.Task]
@@ -85,6 +115,12 @@ func (l *taskLog) add(run task.Run) {
 	} else {
 		h.succeeded = run.Began.Add(run.Took)
 	}
+}
+
+// paused reports whether a task is paused, and this node leads.
+func (l *taskLog) paused(name string) bool {
+	paused, _ := l.control.Paused(task.Name(name))
+	return paused && l.leading()
 }
 
 // of returns a task's runs.

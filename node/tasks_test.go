@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 // TestMetricsOfTasks checks the metrics after a task succeeded and then failed, and with a
 // task that never ran.
 func TestMetricsOfTasks(t *testing.T) {
-	tasks := newTaskLog(nil)
+	tasks := newTaskLog(nil, newTaskLines(slog.New(slog.DiscardHandler)))
 	began := time.Unix(1_000, 0)
 	tasks.add(task.Run{Task: task.Purge, Began: began, Took: 2 * time.Second, Count: 5})
 	tasks.add(task.Run{Task: task.Purge, Began: began.Add(time.Minute), Took: time.Second, Count: 3, Err: errors.New("the database is unavailable")})
@@ -34,7 +35,7 @@ func TestMetricsOfTasks(t *testing.T) {
 // Invariant 139.
 func TestOverdueTasks(t *testing.T) {
 	config := Config{Tuning: Tuning{PurgeEvery: time.Hour, SweepEvery: 24 * time.Hour}}
-	tasks := newTaskLog(config.intervals())
+	tasks := newTaskLog(config.intervals(), newTaskLines(slog.New(slog.DiscardHandler)))
 	start := time.Unix(1_000_000, 0)
 	overdue := func(name task.Name, after, want time.Duration) {
 		t.Helper()
@@ -58,11 +59,26 @@ func TestOverdueTasks(t *testing.T) {
 	ended(task.Purge, 3*time.Hour, nil)
 	overdue(task.Purge, 4*time.Hour, 0)
 	overdue(task.Purge, 5*time.Hour, time.Hour)
+	tasks.control.Pause(task.Purge, true)
+	overdue(task.Purge, 6*time.Hour, 0)
+	wantPaused(t, tasks, `sluice_task_paused{task="purge"} 1`, `sluice_task_paused{task="sweep"} 0`)
 	tasks.lead(time.Time{})
+	wantPaused(t, tasks, `sluice_task_paused{task="purge"} 0`)
 	if _, leads := tasks.overdue(string(task.Purge), start.Add(6*time.Hour)); leads || tasks.leading() {
 		t.Error("a task is overdue on a node that leads no longer")
 	}
 	tasks.lead(start.Add(100 * time.Hour)) // another node has purged meanwhile
 	overdue(task.Purge, 101*time.Hour, 0)
-	overdue(task.Purge, 102*time.Hour, time.Hour)
+	overdue(task.Purge, 102*time.Hour, 0)
+	tasks.control.Pause(task.Purge, false)
+	if got, _ := tasks.overdue(string(task.Purge), time.Now().Add(90*time.Minute)); got < 29*time.Minute || got > 31*time.Minute {
+		t.Errorf("90 minutes after a pause it is overdue for %s", got)
+	}
+}
+
+func wantPaused(t *testing.T, tasks *taskLog, lines ...string) {
+	t.Helper()
+	set := metrics.NewSet()
+	registerTasks(set, tasks)
+	wantLines(t, set, "paused", true, lines...)
 }

@@ -23,6 +23,17 @@ const (
 // Names are all tasks.
 var Names = []Name{FreeGarbage, Purge, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
 
+// rare are the tasks with a few runs a day at most.
+var rare = map[Name]bool{Sweep: true, Scrub: true, Compare: true}
+
+// Pausable are the tasks that an operator may pause: those that delete, or only count. The others
+// find and repair damage while there is an intact copy, collect payments before they expire, or
+// keep the disk's reserve, so that a forgotten pause would lose data or money.
+var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Sweep: true, Census: true}
+
+// Startable are the tasks that an operator may start. The others run every second or minute.
+var Startable = map[Name]bool{FreeGarbage: true, Purge: true, Sweep: true, Scrub: true, Compare: true, Heal: true, Census: true}
+
 // Run is a task's run that has ended.
 type Run struct {
 	Task  Name
