@@ -379,29 +379,31 @@ func TestSignedForms(t *testing.T) {
 	h := startHosted(t, access.ReadsPublic, nil)
 	writer := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"ours"}})
 	stranger := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"other"}})
-	post := func(by, claimed signerOf) response {
-		t.Helper()
-		now := time.Now().UTC()
-		date := now.Format("20060102T150405Z")
-		credential := claimed.id + "/" + now.Format("20060102") + "/us-east-1/s3/aws4_request"
-		policy := base64.StdEncoding.EncodeToString(testenv.Must(json.Marshal(map[string]any{
-			"expiration": now.Add(time.Minute).Format(time.RFC3339),
-			"conditions": []any{
-				map[string]string{"bucket": "ours"}, []any{"starts-with", "$key", ""}, map[string]string{"x-amz-algorithm": "AWS4-HMAC-SHA256"},
-				map[string]string{"x-amz-credential": credential}, map[string]string{"x-amz-date": date},
-			},
-		}))(t))
-		body, mediaType := form(t, "key", "a", "policy", policy, "x-amz-algorithm", "AWS4-HMAC-SHA256", "x-amz-credential", credential, "x-amz-date", date,
-			"x-amz-signature", signer.PostPresignSignatureV4(policy, now, by.secret, "us-east-1"), "file", "posted")
-		return send(t, h.request(t, "POST", "/ours", body, "Content-Type", mediaType))
-	}
-	wantError(t, post(writer, stranger), 403, "SignatureDoesNotMatch")
-	wantError(t, post(stranger, stranger), 403, "AccessDenied")
+	wantError(t, h.post(t, writer, stranger, "a"), 403, "SignatureDoesNotMatch")
+	wantError(t, h.post(t, stranger, stranger, "a"), 403, "AccessDenied")
 	body, mediaType := form(t, "key", "a", "file", "posted")
 	wantError(t, send(t, h.request(t, "POST", "/ours", body, "Content-Type", mediaType)), 403, "AccessDenied")
 	testenv.Equal(t, send(t, h.request(t, "HEAD", "/ours/a", "")).StatusCode, 404, "what was stored")
-	testenv.Equal(t, post(writer, writer).StatusCode, 204, "the signer's form")
+	testenv.Equal(t, h.post(t, writer, writer, "a").StatusCode, 204, "the signer's form")
 	testenv.Equal(t, send(t, h.request(t, "GET", "/ours/"+url.PathEscape("a"), "")).body, "posted", "the form's file")
+}
+
+// post sends a form for a key, by who signs its policy, in the name of claimed.
+func (h *hosted) post(t *testing.T, by, claimed signerOf, key string) response {
+	t.Helper()
+	now := time.Now().UTC()
+	date := now.Format("20060102T150405Z")
+	credential := claimed.id + "/" + now.Format("20060102") + "/us-east-1/s3/aws4_request"
+	policy := base64.StdEncoding.EncodeToString(testenv.Must(json.Marshal(map[string]any{
+		"expiration": now.Add(time.Minute).Format(time.RFC3339),
+		"conditions": []any{
+			map[string]string{"bucket": "ours"}, []any{"starts-with", "$key", ""}, map[string]string{"x-amz-algorithm": "AWS4-HMAC-SHA256"},
+			map[string]string{"x-amz-credential": credential}, map[string]string{"x-amz-date": date},
+		},
+	}))(t))
+	body, mediaType := form(t, "key", key, "policy", policy, "x-amz-algorithm", "AWS4-HMAC-SHA256", "x-amz-credential", credential, "x-amz-date", date,
+		"x-amz-signature", signer.PostPresignSignatureV4(policy, now, by.secret, "us-east-1"), "file", "posted")
+	return send(t, h.request(t, "POST", "/ours", body, "Content-Type", mediaType))
 }
 
 // TestOverridesAreSigned: only who can sign replaces fields in a response, so that nobody makes a

@@ -22,7 +22,7 @@ type Key struct {
 	Create keyCreate `cmd:"" help:"Create a key and print its secret, which cannot be shown again."`
 	List   keyList   `cmd:"" aliases:"ls" help:"List all keys, including expired and revoked ones."`
 	Show   keyShow   `cmd:"" help:"Show one key."`
-	Update keyUpdate `cmd:"" help:"Change the scopes, the accounts, the label or the expiry of a key."`
+	Update keyUpdate `cmd:"" help:"Change the grants, the label or the expiry of a key."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key permanently."`
 	Reseal keyReseal `cmd:"" help:"Seal all S3 secrets again with the first key of --s3-secret-key-file."`
 }
@@ -30,12 +30,10 @@ type Key struct {
 type keyCreate struct {
 	keyFlags
 
-	Scopes      []string   `placeholder:"SCOPE" help:"Operations that the key allows: read, create (to store blobs, and replace, move or delete none), write, channels, or admin for all of them."`
-	Accounts    []string   `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
-	AllAccounts bool       `help:"Allow them on all accounts."`
-	Group       string     `placeholder:"NAME" help:"Group of keys that share limits. Default: a group of its own."`
-	Label       string     `placeholder:"TEXT" help:"Description of the key."`
-	Expires     units.When `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31 or 2030-01-31T12:00:00Z, or a duration from now, such as 30d or 720h. Default: never."`
+	grantFlags `embed:""`
+	Group      string     `placeholder:"NAME" help:"Group of keys that share limits. Default: a group of its own."`
+	Label      string     `placeholder:"TEXT" help:"Description of the key."`
+	Expires    units.When `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31 or 2030-01-31T12:00:00Z, or a duration from now, such as 30d or 720h. Default: never."`
 
 	S3      bool `name:"s3" help:"Give it an S3 secret, too, with which S3 clients sign."`
 	s3Flags `embed:""`
@@ -53,23 +51,8 @@ func (c *keyCreate) Validate() error {
 
 // key returns the key that the flags describe, without its expiry.
 func (c *keyCreate) key() (access.NewKey, error) {
-	var errs []error
-	scopes, err := access.ParseScopes(c.Scopes)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--scopes: %w", err))
-	}
-	if c.AllAccounts == (len(c.Accounts) > 0) {
-		errs = append(errs, errors.New("--accounts or --all-accounts: exactly one of the two is required"))
-	}
-	accounts, err := parseAccounts(c.Accounts)
-	errs = append(errs, err)
-	return access.NewKey{
-		Label:    c.Label,
-		Scopes:   scopes,
-		Accounts: accounts,
-		Group:    c.Group,
-		Limits:   c.Limits.Limits(),
-	}, errors.Join(errs...)
+	grants, err := c.grants()
+	return access.NewKey{Label: c.Label, Grants: grants, Group: c.Group, Limits: c.Limits.Limits()}, err
 }
 
 // Run creates the key. It prints the secrets alone to stdout, for scripts, and the
@@ -174,14 +157,12 @@ func (c *keyReseal) Run(ctx context.Context, console *cli.Console) error {
 type keyUpdate struct {
 	oneKey
 
-	Scopes      []string `placeholder:"SCOPE" help:"Operations that the key allows: read, create (to store blobs, and replace, move or delete none), write, channels, or admin for all of them."`
-	Accounts    []string `placeholder:"ACCOUNT" help:"Accounts on which it allows them."`
-	AllAccounts bool     `help:"Allow them on all accounts."`
-	S3          bool     `name:"s3" xor:"s3" help:"Give it a new S3 secret, with which S3 clients sign. One that it has is no longer valid."`
-	NoS3        bool     `name:"no-s3" xor:"s3" help:"Remove its S3 secret."`
-	s3Flags     `embed:""`
-	Label       *string   `placeholder:"TEXT" help:"Description of the key."`
-	Expires     newExpiry `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31 or 2030-01-31T12:00:00Z, a duration from now, such as 30d or 720h, or never."`
+	grantFlags `embed:""`
+	S3         bool `name:"s3" xor:"s3" help:"Give it a new S3 secret, with which S3 clients sign. One that it has is no longer valid."`
+	NoS3       bool `name:"no-s3" xor:"s3" help:"Remove its S3 secret."`
+	s3Flags    `embed:""`
+	Label      *string   `placeholder:"TEXT" help:"Description of the key."`
+	Expires    newExpiry `placeholder:"WHEN" help:"Time at which the key expires, such as 2030-01-31 or 2030-01-31T12:00:00Z, a duration from now, such as 30d or 720h, or never."`
 }
 
 // newExpiry is a new time of expiry.
@@ -202,35 +183,10 @@ func (e *newExpiry) UnmarshalText(text []byte) (err error) {
 // Validate reports all errors.
 func (c *keyUpdate) Validate() error {
 	_, err := c.change()
-	if c.Scopes == nil && c.Accounts == nil && !c.AllAccounts && c.Label == nil && !c.Expires.set && !c.S3 && !c.NoS3 {
-		err = errors.Join(err, errors.New("nothing to change: set --scopes, --accounts, --all-accounts, --label, --expires, --s3 or --no-s3"))
+	if !c.any() && c.Label == nil && !c.Expires.set && !c.S3 && !c.NoS3 {
+		err = errors.Join(err, errors.New("nothing to change: set --scopes, --accounts, --all-accounts, --prefix, --grant, --label, --expires, --s3 or --no-s3"))
 	}
 	return err
-}
-
-// change returns the changes that the flags name, without the expiry.
-func (c *keyUpdate) change() (access.KeyChange, error) {
-	change := access.KeyChange{Label: c.Label, NoS3: c.NoS3}
-	var errs []error
-	if c.Scopes != nil {
-		scopes, err := access.ParseScopes(c.Scopes)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--scopes: %w", err))
-		}
-		change.Scopes = scopes
-	}
-	if c.AllAccounts && len(c.Accounts) > 0 {
-		errs = append(errs, errors.New("--accounts and --all-accounts: set one of them"))
-	}
-	if c.AllAccounts {
-		change.Accounts = new([]string)
-	}
-	if len(c.Accounts) > 0 {
-		accounts, err := parseAccounts(c.Accounts)
-		errs = append(errs, err)
-		change.Accounts = &accounts
-	}
-	return change, errors.Join(errs...)
 }
 
 // Run changes the key and prints it.
@@ -239,6 +195,7 @@ func (c *keyUpdate) Run(ctx context.Context, console *cli.Console) error {
 	if err != nil {
 		return err
 	}
+	change.Label, change.NoS3 = c.Label, c.NoS3
 	if c.S3 {
 		if change.S3, err = c.box(); err != nil {
 			return err

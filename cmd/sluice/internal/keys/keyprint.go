@@ -66,7 +66,7 @@ func grantFacts(grants []keys.Grant) (facts [][2]string) {
 	if len(grants) != 1 {
 		for _, g := range grants {
 			for _, text := range grantTexts(g) {
-				facts = append(facts, [2]string{"grant", text})
+				facts = append(facts, [2]string{"grant", strconv.Quote(text)})
 			}
 		}
 		return facts
@@ -80,22 +80,6 @@ func grantFacts(grants []keys.Grant) (facts [][2]string) {
 		facts = append(facts, [2]string{"prefix", printable(g.Prefix)})
 	}
 	return facts
-}
-
-// grantTexts returns a grant as --grant has it, once for each account.
-func grantTexts(g keys.Grant) (texts []string) {
-	accounts := g.Accounts
-	if accounts == nil {
-		accounts = []string{"*"}
-	}
-	for _, account := range accounts {
-		text := strings.Join(g.Scopes, ",") + "@" + account
-		if g.Prefix != "" {
-			text += "/" + g.Prefix
-		}
-		texts = append(texts, printable(text))
-	}
-	return texts
 }
 
 // keyCells returns a key as a row of a table.
