@@ -15,7 +15,7 @@ const (
 	maxPrefix = 1024 // bytes
 )
 
-// grant is a keys.Grant as Allows reads it.
+// grant is a keys.Grant for Caller.Allows.
 type grant struct {
 	scopes   scopeSet // and the scopes that they include
 	accounts []string // sorted; nil: all

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -316,6 +317,25 @@ var uploadCases = []Case{
 		r := c.send(request{method: "GET", target: "/v1/multipart-uploads?account=" + c.account}).want(200)
 		if strings.Contains(r.body, c.prefix) {
 			r.fatalf("an upload that has ended is listed: %s", printable(r.body))
+		}
+	}},
+	{Name: "upload/list-below-a-prefix", Section: uploading, Level: Extended, check: func(c *trial) {
+		c.begin("a", 1000)
+		c.begin("b/y", 1000)
+		c.begin("b/x", 1000)
+		var names []string
+		for after := ""; ; {
+			var page wire.UploadPage
+			c.send(request{method: "GET", target: "/v1/multipart-uploads?limit=1&account=" + c.account + "&prefix=" + url.QueryEscape(c.prefix+"b/") + "&after=" + after}).want(200).json(&page)
+			for _, u := range page.Uploads {
+				names = append(names, strings.TrimPrefix(u.Name, c.prefix))
+			}
+			if after = page.Next; after == "" || len(names) > 2 {
+				break
+			}
+		}
+		if !slices.Equal(names, []string{"b/x", "b/y"}) {
+			c.fatalf("the list has uploads of %q, want those of b/x and b/y, by name", names)
 		}
 	}},
 	{Name: "upload/list-without-account", Section: uploading, Level: Extended, check: func(c *trial) {

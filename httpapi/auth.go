@@ -94,7 +94,7 @@ func requireScopeAt(scope access.Scope, find placeFunc) rule {
 	}
 }
 
-// everyPlace is the place of a request that concerns all accounts: only a key for all accounts and
+// everyPlace is for a request that concerns all accounts: only a key for all accounts and
 // names is valid for it.
 func everyPlace(*call) (place, error) { return place{}, nil }
 
@@ -103,7 +103,7 @@ func blobInPath(x *call) (at place, err error) {
 	return at, err
 }
 
-// listInPath returns the account in the path, and the prefix of the listed names.
+// listInPath returns the account in the path, and the list's prefix.
 func listInPath(x *call) (at place, err error) {
 	if at.account, err = blob.ParseAccount(x.params.Get("account")); err != nil {
 		return at, err
@@ -122,8 +122,8 @@ func listInQuery(x *call) (at place, err error) {
 	return place{at.account, q.text("prefix")}, err
 }
 
-// placeOfUpload returns the place of the blob that an upload makes. It also requires that a key
-// which may only create there belongs to the group that began the upload.
+// placeOfUpload returns where an upload makes a blob. It also requires that a key which may only
+// create there belongs to the group that began the upload.
 func (s *Server) placeOfUpload(x *call) (place, error) { return s.uploadAt(x, false) }
 
 // placeOfPart requires that the key belongs to the group that began the upload, which is charged

@@ -79,7 +79,7 @@ func (g *granting) fresh(t *testing.T, at string, stored bool) string {
 	return name
 }
 
-// upload begins an upload of the key's group, with a part.
+// upload begins an upload for the key's group, with a part.
 func (g *granting) upload(t *testing.T, at string) string {
 	t.Helper()
 	path := g.newUpload(t, ours, g.fresh(t, at, false), "", g.owner...)
@@ -137,8 +137,8 @@ func (g *granting) attempts(t *testing.T, at string) []attempt {
 	}
 }
 
-// TestEveryOperationByEveryKindOfKey sends each operation on blobs, at places in and outside of a
-// prefix, by each kind of key. A request is refused exactly if no grant gives a right that it needs.
+// TestEveryOperationByEveryKindOfKey sends each operation on blobs, in and outside of a prefix, by
+// each kind of key. A request is refused exactly if no grant gives a right that it needs.
 // Invariant 193.
 func TestEveryOperationByEveryKindOfKey(t *testing.T) {
 	l := newLinking(t, access.ReadsKey)

@@ -228,7 +228,7 @@ func (s *Server) oldestUploads(x *call, at place, after string, limit int) ([]me
 	return s.blobs.Uploads(x.Request.Context(), at.account, after, limit, exchange.PageBytes)
 }
 
-// uploadsBelow returns the uploads of names with a prefix, by name.
+// uploadsBelow returns uploads to names with a prefix, by name.
 func (s *Server) uploadsBelow(x *call, at place, after string, limit int) ([]metastore.Upload, bool, error) {
 	q := blob.NamedUploads{Account: at.account, Prefix: at.name, AfterID: after, Limit: limit, Bytes: exchange.PageBytes}
 	if after != "" {

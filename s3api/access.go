@@ -88,9 +88,8 @@ func (s *Server) permit(x *call) error {
 	}
 }
 
-// require requires that the caller has a key with the scope for the object, for the prefix of a
-// list, or for the whole bucket. For an operation whose handler asks for more it may be for some
-// objects of the bucket.
+// require requires that the caller has a key with the scope for the object, for a list's prefix, or
+// for the whole bucket; where operation.some is set, for some objects in the bucket.
 func (s *Server) require(x *call, scope access.Scope) error {
 	if s.keys == nil {
 		return nil

@@ -24,7 +24,7 @@ var routes = append(questions(), []route{
 	{http.MethodPut, bucketLevel, "tagging", operation{name: "PutBucketTagging", handle: (*Server).putTagging, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodDelete, bucketLevel, "tagging", operation{name: "DeleteBucketTagging", handle: (*Server).deleteTagging, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "acl", operation{name: "PutBucketAcl", handle: (*Server).putACL, scope: access.ScopeWrite, bucket: true}},
-	{http.MethodPut, bucketLevel, "", operation{name: "CreateBucket", handle: (*Server).createBucket, scope: access.ScopeWrite, writes: true}},
+	{http.MethodPut, bucketLevel, "", operation{name: "CreateBucket", handle: (*Server).createBucket, scope: access.ScopeWrite, some: true, writes: true}},
 	{http.MethodDelete, bucketLevel, "", operation{name: "DeleteBucket", handle: (*Server).deleteBucket, scope: access.ScopeWrite, writes: true}},
 	{http.MethodGet, bucketLevel, "acl", operation{name: "GetBucketAcl", handle: (*Server).getACL, scope: access.ScopeRead, bucket: true}},
 	{http.MethodGet, bucketLevel, "uploads", operation{name: "ListMultipartUploads", handle: (*Server).listUploads, scope: access.ScopeWrite, lists: true}},

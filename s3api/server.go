@@ -95,7 +95,7 @@ type operation struct {
 	handle func(*Server, *call) error
 	scope  access.Scope    // that a hosted service's caller needs; "": the handler decides
 	some   bool            // a key for some names is enough: it is about none, or the handler asks for each
-	lists  bool            // it lists the names with the prefix in the query
+	lists  bool            // it lists names, with the query's prefix
 	bucket bool            // it needs a bucket that exists
 	writes bool            // it changes the database, which the fence can forbid
 	copies bool            // the request names a source, by X-Amz-Copy-Source

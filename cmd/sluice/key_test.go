@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,50 @@ func TestSecretIsTheOneOfTheKey(t *testing.T) {
 	}
 }
 
+// TestGrants describes a key by its grants: it creates everywhere in two accounts and deletes locks
+// only. The printed grants describe the same key.
+func TestGrants(t *testing.T) {
+	data := filepath.Join(testenv.MemoryDir(t), "data")
+	limited := shown(t, must(t, keyCommandOn(data, "create", "--scopes", "read", "--accounts", "bob", "--prefix", "a b/", "--json")...))[0]
+	want := []keys.Grant{{Scopes: []string{"read"}, Accounts: []string{"bob"}, Prefix: "a b/"}}
+	same := func(key keycommands.PrintedKey) {
+		t.Helper()
+		if !reflect.DeepEqual(key.Grants, want) {
+			t.Errorf("its grants are %+v, want %+v", key.Grants, want)
+		}
+	}
+	same(limited)
+	update := func(args ...string) keycommands.PrintedKey {
+		t.Helper()
+		return shown(t, must(t, keyCommandOn(data, "update", append(args, "--json", limited.ID)...)...))[0]
+	}
+	want[0].Prefix = ""
+	same(update("--prefix="))
+	want[0].Prefix = "c"
+	same(update("--prefix", "c"))
+	want = []keys.Grant{
+		{Scopes: []string{"read", "create"}, Accounts: []string{"bob", "eve"}},
+		{Scopes: []string{"write"}, Accounts: []string{"bob", "eve"}, Prefix: "locks/x@y, z/"}, {Scopes: []string{"admin"}},
+	}
+	flags := []string{"--grant", "create,read@eve", "--grant", "write@eve/locks/x@y, z/", "--grant", "read,create@bob", "--grant", "write@bob/locks/x@y, z/", "--grant", "admin@*"}
+	updated := update(flags...)
+	same(updated)
+	printed := must(t, keyCommandOn(data, "show", limited.ID)...).stdout
+	var again []string
+	for line := range strings.Lines(printed) {
+		if text, ok := strings.CutPrefix(line, "grant"); ok {
+			again = append(again, "--grant", testenv.Must(strconv.Unquote(strings.TrimSpace(text)))(t))
+		}
+	}
+	same(shown(t, must(t, keyCommandOn(data, "create", append(again, "--json")...)...))[0])
+	if r := sluice(keyCommandOn(data, "update", "--prefix", "x", limited.ID)...); r.code == 0 || !strings.Contains(r.stderr, "it has 3 grants") {
+		t.Errorf("a prefix for a key with several grants: %+v", r)
+	}
+	if list := must(t, keyCommandOn(data, "list")...).stdout; !strings.Contains(list, "several grants") {
+		t.Errorf("listed are %s", list)
+	}
+}
+
 func TestListOfKeys(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	if r := must(t, keyCommandOn(data, "create", "--scopes", "read", "--all-accounts", "--label", "everywhere")...); r.stderr == "" {
@@ -199,6 +244,12 @@ func TestKeyRefusals(t *testing.T) {
 		"owner":                       {"--scopes", "read,owner", "--all-accounts"},
 		"--all-accounts: exactly":     {"--scopes", "read", "--all-accounts", "--accounts", "bob"},
 		"--accounts: ":                {"--scopes", "read", "--accounts", "bob,a/b"},
+		"--prefix: ":                  {"--scopes", "read,channels", "--all-accounts", "--prefix", "a/"},
+		"--grant: set it without":     {"--scopes", "read", "--grant", "read@bob"},
+		"--grant: \"read\" must be":   {"--grant", "read"},
+		"--grant: the account":        {"--grant", "read@"},
+		"--grant: the key is invalid": {"--grant", "owner@bob"},
+		"must be in lower case":       {"--grant", "read@Bob/x"},
 		"Z is in the past":            append(valid, "--expires", "2001-01-01T00:00:00Z"),
 		"-1h is in the past":          append(valid, "--expires=-1h"),
 		"--open-uploads":              append(valid, "--open-uploads", "0"),

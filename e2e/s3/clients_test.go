@@ -162,6 +162,28 @@ func TestRestic(t *testing.T) {
 	}
 }
 
+// TestResticWithNarrowKey makes and checks backups with a key that creates everywhere and deletes
+// locks only. It can remove nothing else.
+// Invariant 193.
+func TestResticWithNarrowKey(t *testing.T) {
+	t.Parallel()
+	h := startHosted(t, "--reads", "key")
+	id, secret := h.key("create", "--grant", "read,create@team/restic/", "--grant", "write@team/restic/locks/")
+	c := newClient(t, h.Server)
+	c.environ = append(c.environ, "AWS_ACCESS_KEY_ID="+id, "AWS_SECRET_ACCESS_KEY="+secret)
+	c.write("tree/1", bytesOf(100_000, 1))
+	got := c.sh(`restic -q init
+		restic -q backup tree
+		echo changed > tree/2
+		restic -q backup tree
+		restic -q check --read-data
+		restic -q restore latest --target back && diff -r tree back/tree
+		! aws s3 rm --quiet s3://team/restic/config 2>errors; grep -o AccessDenied errors
+		restic -q snapshots --json | grep -o '"short_id"' | wc -l
+		restic -q list locks | wc -l`)
+	testenv.Equal(t, strings.Join(strings.Fields(got), " "), "AccessDenied 2 0", "a refusal, the backups and the locks")
+}
+
 // TestSDKs runs programs over the SDKs for Python, which signs for a hosted service, and for
 // JavaScript.
 // Invariant 188.

@@ -87,13 +87,26 @@ func (f *grantFlags) grants() ([]keys.Grant, error) {
 	return checked, nil
 }
 
+// parseAccounts returns accounts in their canonical form.
+func parseAccounts(texts []string) (accounts []string, err error) {
+	for _, text := range texts {
+		account, parseErr := blob.ParseAccount(text)
+		if parseErr != nil {
+			err = errors.Join(err, fmt.Errorf("--accounts: %w", parseErr))
+		}
+		accounts = append(accounts, account)
+	}
+	return accounts, err
+}
+
 // parseGrants parses grants. Those that differ in their accounts alone are one.
 func parseGrants(texts []string) (grants []keys.Grant, err error) {
 	for _, text := range texts {
-		g, err := parseGrant(text)
+		one, err := parseGrant(text)
 		if err != nil {
 			return nil, fmt.Errorf("--grant: %w", err)
 		}
+		g := one[0]
 		same := slices.IndexFunc(grants, func(o keys.Grant) bool {
 			return o.Prefix == g.Prefix && slices.Equal(o.Scopes, g.Scopes) && o.Accounts != nil && g.Accounts != nil
 		})
@@ -109,21 +122,22 @@ func parseGrants(texts []string) (grants []keys.Grant, err error) {
 	return grants, nil
 }
 
-// parseGrant parses SCOPE[,SCOPE]@ACCOUNT[/PREFIX].
-func parseGrant(text string) (g keys.Grant, err error) {
+// parseGrant parses SCOPE[,SCOPE]@ACCOUNT[/PREFIX] as one grant.
+func parseGrant(text string) ([]keys.Grant, error) {
 	scopes, rest, found := strings.Cut(text, "@")
 	if !found {
-		return g, fmt.Errorf("%q must be SCOPE[,SCOPE]@ACCOUNT[/PREFIX], with * for all accounts", text)
+		return nil, fmt.Errorf("%q must be SCOPE[,SCOPE]@ACCOUNT[/PREFIX], with * for all accounts", text)
 	}
-	g.Scopes = strings.Split(scopes, ",")
 	account, prefix, _ := strings.Cut(rest, "/")
-	if g.Prefix = prefix; account != "*" {
-		if account, err = blob.ParseAccount(account); err != nil {
-			return g, err
+	g := keys.Grant{Scopes: strings.Split(scopes, ","), Prefix: prefix}
+	if account != "*" {
+		parsed, err := blob.ParseAccount(account)
+		if err != nil {
+			return nil, err
 		}
-		g.Accounts = []string{account}
+		g.Accounts = []string{parsed}
 	}
-	return g, nil
+	return access.CheckGrants([]keys.Grant{g})
 }
 
 // grantTexts returns a grant as --grant has it, once for each account.

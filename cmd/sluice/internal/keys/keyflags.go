@@ -9,7 +9,6 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/access/sealed"
-	"sluice/blob"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/settings"
 	"sluice/cmd/sluice/internal/terminal"
@@ -39,18 +38,6 @@ func (f s3Flags) box() (*sealed.Box, error) {
 		return nil, cli.ExitWith(cli.ExitUsage, err)
 	}
 	return box, nil
-}
-
-// parseAccounts returns accounts in their canonical form.
-func parseAccounts(texts []string) (accounts []string, err error) {
-	for _, text := range texts {
-		account, parseErr := blob.ParseAccount(text)
-		if parseErr != nil {
-			err = errors.Join(err, fmt.Errorf("--accounts: %w", parseErr))
-		}
-		accounts = append(accounts, account)
-	}
-	return accounts, err
 }
 
 // oneKey is a command on one key.
