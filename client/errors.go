@@ -32,6 +32,7 @@ var (
 	ErrRateLimited        = errors.New("the rate limit is exceeded")          // 429
 	ErrUnavailable        = errors.New("the service is unavailable")          // 502, 503, 504
 	ErrStorageFull        = errors.New("the storage is full")                 // 507
+	ErrBlocked            = errors.New("the operator has blocked the blob")   // 451
 
 	// ErrOutcomeUnknown is returned if a request may or may not have taken effect: its response was
 	// lost, or the server does not know.
@@ -150,6 +151,7 @@ var classes = map[int]error{
 	http.StatusServiceUnavailable:           ErrUnavailable,
 	http.StatusGatewayTimeout:               ErrUnavailable,
 	http.StatusInsufficientStorage:          ErrStorageFull,
+	http.StatusUnavailableForLegalReasons:   ErrBlocked,
 }
 
 // maxErrorBody bounds how many bytes of an error's body are read.

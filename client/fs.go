@@ -88,7 +88,7 @@ func pathError(op, name string, err error) error {
 	switch {
 	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone):
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-	case errors.Is(err, ErrForbidden) || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrPaymentRequired):
+	case errors.Is(err, ErrForbidden) || errors.Is(err, ErrBlocked) || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrPaymentRequired):
 		err = fmt.Errorf("%w: %w", fs.ErrPermission, err)
 	}
 	return &fs.PathError{Op: op, Path: name, Err: err}

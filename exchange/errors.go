@@ -124,6 +124,7 @@ var commonRows = []Row{
 	{Is: access.ErrScope, Code: wire.CodeScopeMissing},
 	{Is: access.ErrAccount, Code: wire.CodeAccountForbidden},
 	{Is: access.ErrName, Code: wire.CodeNameForbidden},
+	{Is: access.ErrBlocked, Code: wire.CodeBlocked},
 	{Is: ErrOtherGroup, Code: wire.CodeAccountForbidden},
 	{Is: access.ErrQuota, Code: wire.CodeQuotaExceeded},
 	{Is: access.ErrRate, Code: wire.CodeRateLimited, Detail: "too many requests per second"},

@@ -187,6 +187,9 @@ func (x *Exchange) Fail(err error) {
 		x.drainBody(row.Closes)
 	}
 	x.Body.Done()
+	if errors.Is(err, access.ErrBlocked) {
+		x.Fields.Set("Link", x.service.blockedBy)
+	}
 	body, failed := x.door.Refuse(x, row, err)
 	if failed == nil {
 		x.WriteHeader(row.Status)

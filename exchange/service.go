@@ -57,6 +57,8 @@ type Config struct {
 	ProbeLimits    keys.Limits      // of one address's probes and preflights; zero: DefaultProbeLimits
 	Metrics        *metrics.Set     // with which the request metrics are registered; nil: none
 	Tracer         *tracing.Tracer  // nil: no traces
+	// BlockedBy is a reference to the service that blocks a blob (RFC 7725, section 4); "": "/".
+	BlockedBy string
 }
 
 // DefaultMaxRequests is the default maximum number of concurrent requests.
@@ -85,6 +87,7 @@ type Service struct {
 	auditReads     bool
 	metrics        *metrics.Requests
 	tracer         *tracing.Tracer // nil: no traces
+	blockedBy      string          // the field Link of a response about a blocked blob
 	readiness      *readiness
 
 	draining atomic.Bool
@@ -101,6 +104,7 @@ func New(c Config) (*Service, error) {
 		audit:   c.AuditLog, auditReads: c.AuditReads,
 		metrics:   metrics.NewRequests(c.Metrics, allCodes()),
 		tracer:    c.Tracer,
+		blockedBy: "<" + cmp.Or(c.BlockedBy, "/") + `>; rel="blocked-by"`,
 		readiness: &readiness{check: c.Ready, log: c.Log},
 		cut:       transfer.NewCut(ErrDraining),
 	}

@@ -25,27 +25,40 @@ func public() rule {
 	return func(x *call) error { return x.BadCredential }
 }
 
-// publicFor is public for a request that names an account. Like all rules for such requests, it
-// checks the account's syntax before the credential.
-func publicFor(find placeFunc) rule {
-	return func(x *call) error {
-		if _, err := find(x); err != nil {
-			return err
-		}
-		return x.BadCredential
+// mayRead requires what the blob's place does. Like all rules it checks the syntax before the
+// credential. Where reads are paid, a key that may read the blob reads without paying.
+func (s *Server) mayRead(x *call) error {
+	at, err := blobInPath(x)
+	if err != nil {
+		return err
 	}
+	rules, err := s.places.Account(x.Request.Context(), at.account)
+	if err != nil {
+		return err
+	}
+	x.place = rules.At(at.name)
+	if x.place.Reads == access.ReadsPaid {
+		x.readsFree = x.HoldsRead(at.account, at.name)
+		err = x.BadCredential
+	} else {
+		err = x.PermitRead(x.place.Reads, at.account, at.name)
+	}
+	if err != nil {
+		return err
+	}
+	return x.place.Unblocked()
 }
 
-// paid is publicFor, and lets a key that may read the blob read without paying.
-func paid(find placeFunc) rule {
-	return func(x *call) error {
-		at, err := find(x)
-		if err != nil {
-			return err
-		}
-		x.readsFree = x.Caller != nil && x.Caller.Can(access.ScopeRead, at.account, at.name)
-		return x.BadCredential
+// mayList requires what the places at and below the listing's prefix do.
+func (s *Server) mayList(x *call) error {
+	at, err := listInPath(x)
+	if err != nil {
+		return err
 	}
+	if x.rules, err = s.places.Account(x.Request.Context(), at.account); err != nil {
+		return err
+	}
+	return x.PermitRead(x.rules.Lists(at.name), at.account, at.name)
 }
 
 // requireKey requires a key with the scope for the place that the request names. find must not

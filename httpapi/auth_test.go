@@ -31,6 +31,7 @@ type credential struct {
 // hosted is a service with keys and one credential of every kind.
 type hosted struct {
 	*service
+	reads               access.Reads
 	right, small, other credential // small: every scope but the required one
 	wrong               []credential
 }
@@ -53,7 +54,7 @@ func newHostedOver(
 			change(c)
 		}
 	}}
-	h := &hosted{service: start(t, of)}
+	h := &hosted{service: start(t, of), reads: reads}
 	every, accounts := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, []string{ours, payer}
 	if scope == access.ScopeAdmin {
 		every, accounts = append(every, scope), nil // which is needed for all accounts

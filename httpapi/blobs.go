@@ -191,13 +191,10 @@ func sentRanges(served []blob.Range, out *transfer.Writer) []blob.Range {
 	}
 }
 
-// smallBlob is the size in bytes up to which a blob can be computed from its checksums.
-const smallBlob = 16
-
 // withholds reports whether checksums for a blob of this size are sent or compared only to callers
 // who pay, because they disclose the bytes.
 func (s *Server) withholds(x *call, size int64) bool {
-	return s.reads == access.ReadsPaid && !x.readsFree && size <= smallBlob
+	return x.place.Reads == access.ReadsPaid && !x.readsFree && size <= exchange.SmallBlob
 }
 
 // notCached is the Cache-Control for a response that only one caller may have.
@@ -211,15 +208,15 @@ func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators
 	switch {
 	case x.linked: // a cache may not know queries
 		x.Fields.Set("Cache-Control", notCached)
-	case s.reads == access.ReadsPaid:
+	case x.place.Reads == access.ReadsPaid:
 		x.Fields.Set("Cache-Control", notCached)
 		x.Fields.Add("Vary", wire.HeaderSessionID+", "+wire.HeaderMicropayment)
-	case s.reads == access.ReadsKey:
+	case x.place.Reads != access.ReadsPublic:
 		x.Fields.Set("Cache-Control", "private, no-cache")
 	default:
 		s.setPublicCacheControl(x, b, cacheControl)
 	}
-	if s.keys != nil && s.reads != access.ReadsPublic {
+	if s.keys != nil && !x.place.Reads.Everybody() {
 		x.Fields.Add("Vary", "Authorization, "+wire.HeaderAPIKey)
 	}
 	x.Fields.Set("Content-Security-Policy", headers.ContentPolicy(b.ContentType))
@@ -333,14 +330,17 @@ func (s *Server) listBlobs(x *call) error {
 		one := wire.Blob{
 			Name:         b.Name,
 			Size:         b.Size,
-			ETag:         checksum.ETag(b.Size, b.CRC64),
-			ContentType:  exchange.MediaType(&b),
 			LastModified: b.Modified,
 			Expires:      b.Expires,
 		}
-		describe(&one, headers.Metadata(b.Metadata))
-		if x.Local && s.withholds(x, b.Size) { // a key that may list may also read
-			one.ETag = ""
+		rule := x.rules.At(b.Name)
+		described, summed := exchange.ListShows(rule, b.Size, x.HoldsRead(account, b.Name) || x.Local && rule.Reads != access.ReadsPaid)
+		if described {
+			one.ContentType = exchange.MediaType(&b)
+			describe(&one, headers.Metadata(b.Metadata))
+		}
+		if summed {
+			one.ETag = checksum.ETag(b.Size, b.CRC64)
 		}
 		out.Blobs = append(out.Blobs, one)
 	}

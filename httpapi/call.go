@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"sluice/access"
 	"sluice/exchange"
 	"sluice/httpapi/internal/router"
 )
@@ -9,7 +10,9 @@ import (
 type call struct {
 	exchange.Exchange
 
-	params    router.Params // the route's
-	readsFree bool          // the caller has a key that reads without paying
-	linked    bool          // the caller has a link
+	params    router.Params       // the route's
+	rules     access.AccountRules // for a listing
+	place     access.Rule         // the rule for the blob that a read names, or a copy
+	readsFree bool                // the caller has a key that reads without paying
+	linked    bool                // the caller has a link
 }

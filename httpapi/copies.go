@@ -189,21 +189,35 @@ func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
 // caller may read it.
 func (s *Server) permitTransfer(x *call, t *transferral) error {
 	from, to := t.from, t.to
-	if err := x.Require(access.ScopeCreate, to.Account, to.Name); err != nil || x.Local {
+	if err := x.Require(access.ScopeCreate, to.Account, to.Name); err != nil {
 		return err
 	}
-	readsTo := x.Caller.Can(access.ScopeRead, to.Account, to.Name)
-	x.readsFree = readsTo || x.Caller.Can(access.ScopeRead, from.Account, from.Name)
-	if t.moves {
+	source, err := s.ruleOf(x, from)
+	if err != nil {
+		return err
+	}
+	destination, err := s.ruleOf(x, to)
+	if err != nil {
+		return err
+	}
+	if x.place = source; source.Reads.Opener(destination.Reads) {
+		x.place = destination
+	}
+	readsTo := x.HoldsRead(to.Account, to.Name)
+	x.readsFree = readsTo || x.HoldsRead(from.Account, from.Name)
+	if t.moves && !x.Local {
 		if err := x.GrantMore(access.ScopeWrite, from.Account, from.Name); err != nil {
 			return err
 		}
 	}
-	if s.reads == access.ReadsPublic || t.moves && from.Account == to.Account && !readsTo {
-		return nil
-	}
 	// There are other readers: another account's, or the caller. A copy or move cannot be paid for.
-	return x.GrantMore(access.ScopeRead, from.Account, from.Name)
+	return x.PermitCopy(source, destination, from, !t.moves || from.Account != to.Account || readsTo)
+}
+
+// ruleOf returns a blob's rule.
+func (s *Server) ruleOf(x *call, at metastore.BlobName) (access.Rule, error) {
+	rules, err := s.places.Account(x.Request.Context(), at.Account)
+	return rules.At(at.Name), err
 }
 
 // hides reports whether a condition on a blob of this size would disclose its bytes to a caller who
@@ -305,7 +319,7 @@ func (s *Server) writeCopied(x *call, b metastore.Blob) error {
 	out := wire.CopiedBlob{Account: b.Account, Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}
 	x.Fields.Set("Date", exchange.Date(v.Date)) // by the store's clock instead of this node's
 	x.Fields.Set("Last-Modified", exchange.Date(v.Modified))
-	if s.reads == access.ReadsKey && !x.Local && !x.readsFree {
+	if x.place.Reads == access.ReadsKey && !x.Local && !x.readsFree {
 		return writeJSON(x, http.StatusOK, out)
 	}
 	if !s.withholds(x, b.Size) {

@@ -77,7 +77,7 @@ func (s *Server) inject(x *call, operation string) error {
 	if s.faults == nil || operation == "" || len(own) == 0 && !s.faults.Active() {
 		return nil
 	}
-	paying := s.reads == access.ReadsPaid && x.Request.Header.Get(wire.HeaderSessionID) != ""
+	paying := x.place.Reads == access.ReadsPaid && x.Request.Header.Get(wire.HeaderSessionID) != ""
 	f, err := s.faults.Pick(faults.Request{Method: x.Request.Method, Operation: operation, Session: paying}, own)
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", exchange.ErrHeader, wire.HeaderFault, err)

@@ -169,6 +169,8 @@ func build(t testing.TB, of setup) *service {
 	if of.config != nil {
 		of.config(&c)
 	}
+	c.Places = access.NewPlaces(meta, c.Reads, 0)
+	background.Go(func() { c.Places.Run(giving, func(error) {}) })
 	s := testenv.Must(New(c))(t)
 	t.Cleanup(func() {
 		stop()

@@ -8,6 +8,8 @@ import (
 type operation struct {
 	rule   rule
 	handle func(*call) error
+	// reads marks reads and listings: a local instance has their rules, too.
+	reads bool
 	// probe marks health checks: no credential is examined, and only limits of probes apply.
 	probe bool
 	// writes marks a change of the database, which the fence can forbid.
@@ -19,6 +21,7 @@ type operation struct {
 }
 
 // rule decides whether a caller may use a hosted service's route: it returns nil, or the reason for
-// a refusal. A local instance has no rules. Rules are made by public, publicFor, paid, requireKey,
-// requireKeyFor, requireScope and requireScopeAt; a nil rule is an error of New.
+// a refusal. A local instance has only the rules of reads. Rules are mayRead and mayList, or made
+// by public, requireKey, requireKeyFor, requireScope and requireScopeAt; a nil rule is an error of
+// New.
 type rule func(*call) error

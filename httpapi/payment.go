@@ -17,7 +17,7 @@ import (
 // newBill parses a GET's payment headers and returns its bill, or an error if the payer does not
 // exist or has expired. The bill is nil for a free read: HEAD, or a key that may read the account.
 func (s *Server) newBill(x *call) (*metering.Bill, error) {
-	if s.reads != access.ReadsPaid || x.Request.Method == http.MethodHead || x.readsFree {
+	if x.place.Reads != access.ReadsPaid || x.Request.Method == http.MethodHead || x.readsFree {
 		return nil, nil
 	}
 	payer := metering.Payer{Limit: -1}
@@ -84,7 +84,7 @@ func (x *call) affordSignatures(ctx context.Context, work int) error {
 
 // setPriceHeaders sets the price for a blob of this size, if reads are paid.
 func (s *Server) setPriceHeaders(x *call, size int64) {
-	if s.reads != access.ReadsPaid {
+	if x.place.Reads != access.ReadsPaid {
 		return
 	}
 	x.Fields.Set(wire.HeaderChunksetPrice, decimal(s.meter.Price()))

@@ -21,7 +21,6 @@ func newRouter(basePath string, table []router.Route[operation]) (*router.Router
 
 // routes returns the table of all operations and who may use them.
 func routes(s *Server) []router.Route[operation] {
-	read, list := readRules(s.reads)
 	upload := requireKeyFor(access.ScopeCreate, s.placeOfUpload)
 	channel := requireKeyFor(access.ScopeChannels, s.placeOfChannel)
 	var table []router.Route[operation]
@@ -49,11 +48,12 @@ func routes(s *Server) []router.Route[operation] {
 	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/reconcile", requireKey(access.ScopeAdmin, everyPlace), s.reconcileChannel)
 
 	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyPlace), s.listAccounts)
-	add("GET", "/v1/blobs/{account}", list, s.listBlobs)
+	add("GET", "/v1/blobs/{account}", s.mayList, s.listBlobs)
 	permits(link.Read)
-	table[len(table)-1].Value.lists = true
-	add("GET", "/v1/blobs/{account}/{blobName...}", read, s.getBlob)
+	table[len(table)-1].Value.lists, table[len(table)-1].Value.reads = true, true
+	add("GET", "/v1/blobs/{account}/{blobName...}", s.mayRead, s.getBlob)
 	permits(link.Read)
+	table[len(table)-1].Value.reads = true
 	audits(auditlog.Read)
 	write("PUT", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeCreate, blobInPath), s.putBlob)
 	permits(link.Create)
@@ -92,17 +92,4 @@ func routes(s *Server) []router.Route[operation] {
 		add("GET", "/console/{file...}", public(), s.getConsole)
 	}
 	return table
-}
-
-// readRules returns the rules for reading a blob and for listing blobs.
-func readRules(reads access.Reads) (read, list rule) {
-	list = requireKey(access.ScopeRead, listInPath)
-	switch reads {
-	case access.ReadsPublic:
-		return publicFor(blobInPath), publicFor(listInPath)
-	case access.ReadsKey:
-		return requireKey(access.ScopeRead, blobInPath), list
-	default:
-		return paid(blobInPath), list
-	}
 }

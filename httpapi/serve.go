@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/access"
 	"sluice/exchange"
 	"sluice/exchange/headers"
 	"sluice/httpapi/internal/router"
@@ -20,6 +21,7 @@ import (
 // New returns a Server. It returns an error if the base path is malformed, or if there are keys but
 // no limiter.
 func New(c Config) (*Server, error) {
+	c.BlockedBy = cmp.Or(c.BlockedBy, c.URL, c.BasePath+"/")
 	exchanges, err := exchange.New(c.Config)
 	if err != nil {
 		return nil, err
@@ -27,9 +29,12 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		Service: exchanges,
 		blobs:   c.Blobs, sessions: c.Sessions, channels: c.Channels,
-		meter: metering.New(c.Sessions, c.Channels, c.Returns),
-		reads: c.Reads, publicCacheControl: c.PublicCacheControl, keys: c.Keys, console: c.Console, basePath: c.BasePath,
+		meter:  metering.New(c.Sessions, c.Channels, c.Returns),
+		places: c.Places, publicCacheControl: c.PublicCacheControl, keys: c.Keys, console: c.Console, basePath: c.BasePath,
 		openAPI: bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),
+	}
+	if s.places == nil {
+		s.places = access.NewPlaces(nil, c.Reads, 0)
 	}
 	s.inspection, s.census, s.history = c.Inspection, c.Census, metrics.NewHistory(exchanges.Metrics(), observes)
 	s.price = s.meter.Price
@@ -102,7 +107,7 @@ func (s *Server) serveRoute(x *call, op operation) error {
 			}
 		}
 	}
-	if s.keys != nil {
+	if s.keys != nil || op.reads {
 		if err := op.rule(x); err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ type Config struct {
 	Channels *paychan.Service
 	Returns  *metering.Returns // refunds chunksets that were charged and not served
 	Reads    access.Reads
+	Places   *access.Places // of an instance with these reads; nil: no place has settings
 	// PublicCacheControl is the Cache-Control for blobs that everybody may read, if their writer
 	// has stated none; "": no-cache. It must be valid by CheckCacheControl.
 	PublicCacheControl string
@@ -79,7 +80,7 @@ type Server struct {
 	channels           *paychan.Service
 	meter              *metering.Meter
 	price              func() int64 // a chunkset's
-	reads              access.Reads
+	places             *access.Places
 	publicCacheControl string                // "": no-cache
 	keys               *access.Authenticator // nil: local instance
 	faults             *faults.Set           // nil if hosted

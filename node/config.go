@@ -292,8 +292,6 @@ func (c *Config) validateReads() error {
 		return nil
 	case c.Reads != access.ReadsPublic && c.Reads != access.ReadsKey && c.Reads != access.ReadsPaid:
 		return fmt.Errorf("--reads %s: want public, key or paid", c.Reads)
-	case c.PublicCacheControl != "" && c.Reads != access.ReadsPublic:
-		return fmt.Errorf("--public-cache-control: requires --reads public; the responses of --reads %s are private", c.Reads)
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ type Node struct {
 	collector   *collect.Collector // nil without a chain
 	returns     *metering.Returns
 	keys        *access.Authenticator // nil for a local instance
+	places      *access.Places        // settings of who may read
 	aliases     *blob.Aliases         // of S3's buckets
 	s3Secrets   *sealed.Box           // nil: keys have no S3 secrets
 	api         *httpapi.Server
@@ -338,6 +339,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	tasks.Go(func() { n.api.Record(ctx) })
 	tasks.Go(func() { n.blobs.WatchDamage(ctx, func(err error) { report("watch damage", err) }) })
 	tasks.Go(func() { n.aliases.Run(ctx, func(err error) { report("watch aliases", err) }) })
+	tasks.Go(func() { n.places.Run(ctx, func(err error) { report("watch places", err) }) })
 	if n.keys != nil {
 		tasks.Go(func() { n.keys.Run(ctx, func(err error) { report("watch keys", err) }) })
 	}

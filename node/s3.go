@@ -16,6 +16,7 @@ func (n *Node) newS3() *s3api.Server {
 		Blobs:     n.blobs,
 		Keys:      n.keys,
 		Reads:     n.config.Reads,
+		Places:    n.places,
 		Domains:   n.config.S3Domains,
 		Host:      n.externalHost(),
 		Aliases:   n.aliases,

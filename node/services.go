@@ -30,6 +30,7 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 	if n.aliases, err = blob.LoadAliases(ctx, n.stores.Meta); err != nil {
 		return err
 	}
+	n.places = access.NewPlaces(n.stores.Meta, c.Reads, 0)
 	n.census = newCensus(n.stores.Meta.Census)
 	n.board = newTaskBoard(n.stores.Meta, n.tasks.control, c.nodeName(), n.log)
 	if c.Profile == Hosted {
@@ -246,6 +247,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Channels:           n.channels,
 		Returns:            n.returns,
 		Reads:              c.Reads,
+		Places:             n.places,
 		PublicCacheControl: c.PublicCacheControl,
 		Payment:            n.payment(),
 		Inspection:         n.stores.Meta,

@@ -2,6 +2,7 @@ package s3api
 
 import (
 	"errors"
+	"strings"
 
 	"sluice/access"
 	"sluice/exchange"
@@ -68,24 +69,52 @@ func (x *call) credentialError() error {
 	}
 }
 
-// permit requires that the caller may run the operation. A local instance allows everything, but if
-// its reads are paid, it requires credentials for them, which may be any.
+// permit requires that the caller may run the operation. A local instance allows everything but
+// reads of what is blocked.
 func (s *Server) permit(x *call) error {
 	switch {
-	case s.keys == nil && x.op.scope == access.ScopeRead && s.reads != access.ReadsPublic:
-		if _, err := sigv4.Parse(x.Request, map[string][]string(x.query)); errors.Is(err, sigv4.ErrUnsigned) {
-			return exchange.ErrNoCredential
-		}
-		return nil
+	case x.op.scope == access.ScopeRead:
+		return s.permitRead(x)
 	case s.keys == nil:
 		return nil
 	case x.op.scope == "":
 		return x.credentialError()
-	case x.op.scope == access.ScopeRead && s.reads == access.ReadsPublic:
-		return x.credentialError()
 	default:
 		return s.require(x, x.op.scope)
 	}
+}
+
+// permitRead requires what the object's place does, or for a bucket those that a list would show. A
+// local instance with paid reads requires credentials in place of payment, which may be any.
+func (s *Server) permitRead(x *call) (err error) {
+	if x.rules, err = s.places.Account(x.Request.Context(), x.account); err != nil {
+		return err
+	}
+	var reads access.Reads
+	switch {
+	case x.level == objectLevel:
+		x.rule = x.rules.At(x.key)
+		reads = x.rule.Reads
+	case strings.HasPrefix(x.op.name, "ListObject"):
+		reads = x.rules.Lists(x.query.get("prefix"))
+	default:
+		reads = x.rules.Lists("")
+	}
+	switch {
+	case s.keys == nil && s.reads == access.ReadsPaid && !reads.Everybody():
+		if _, err := sigv4.Parse(x.Request, map[string][]string(x.query)); errors.Is(err, sigv4.ErrUnsigned) {
+			return exchange.ErrNoCredential
+		}
+	case s.keys == nil:
+	case reads.Everybody():
+		err = x.credentialError()
+	default:
+		err = s.require(x, access.ScopeRead)
+	}
+	if err != nil {
+		return err
+	}
+	return x.rule.Unblocked()
 }
 
 // require requires that the caller has a key with the scope for the object, for a list's prefix, or

@@ -171,7 +171,7 @@ func (s *Server) missing(ctx context.Context, account string, err error) error {
 // createBucket records that the bucket was created. Repeated, it has the same response, as in
 // Amazon's region us-east-1.
 func (s *Server) createBucket(x *call) error {
-	if err := s.refuseForeign(x.header); err != nil {
+	if err := s.refuseForeign(x, x.key, x.header); err != nil {
 		return err
 	}
 	text, err := x.readDocument(wire.MaxJSONBody)
@@ -271,7 +271,7 @@ func (s *Server) getACL(x *call) error {
 
 // putACL accepts the access list that there is.
 func (s *Server) putACL(x *call) error {
-	if err := s.refuseForeign(x.header); err != nil {
+	if err := s.refuseForeign(x, x.key, x.header); err != nil {
 		return err
 	}
 	if x.header.Get("X-Amz-Acl") == "" {

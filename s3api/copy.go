@@ -59,12 +59,15 @@ func (s *Server) copySource(x *call) (metastore.BlobName, error) {
 	if err != nil {
 		return metastore.BlobName{}, err
 	}
-	if s.keys != nil && s.reads != access.ReadsPublic {
-		if err := x.GrantMore(access.ScopeRead, account, key); err != nil {
-			return metastore.BlobName{}, err
-		}
+	from, err := s.places.Account(x.Request.Context(), account)
+	if err != nil {
+		return metastore.BlobName{}, err
 	}
-	return blob.Place(account, key), nil
+	to, err := s.places.Account(x.Request.Context(), x.account)
+	if err == nil {
+		err = x.PermitCopy(from.At(key), to.At(x.key), metastore.BlobName{Account: account, Name: key}, true)
+	}
+	return blob.Place(account, key), err
 }
 
 // sourceConditions returns a copy's conditions on its source. S3 joins them as it does for a read:
@@ -167,16 +170,17 @@ func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 	if !changes && o.From == o.To {
 		return o, refuseWith("InvalidRequest", wire.CodeBadHeader, "an object can be copied to itself only with x-amz-metadata-directive: REPLACE, a storage class or an encryption")
 	}
-	o.Restate, err = s.restate(h, restated)
+	o.Restate, err = s.restate(x, restated)
 	return o, err
 }
 
 // restate returns the function that sets the members of a copy which are not the source's bytes.
-func (s *Server) restate(h http.Header, restated bool) (blob.Restate, error) {
+func (s *Server) restate(x *call, restated bool) (blob.Restate, error) {
 	var d described
-	err := s.refuseForeign(h)
+	h := x.header
+	err := s.refuseForeign(x, x.key, h)
 	if err == nil && restated {
-		d, err = s.describe(h)
+		d, err = s.describe(x, x.key, h)
 	}
 	if err != nil {
 		return nil, err

@@ -19,9 +19,9 @@ type described struct {
 	expires     time.Time
 }
 
-// describe parses the header fields that describe a blob.
-func (s *Server) describe(h http.Header) (d described, err error) {
-	if err := s.refuseForeign(h); err != nil {
+// describe parses the header fields that describe the blob with this key.
+func (s *Server) describe(x *call, key string, h http.Header) (d described, err error) {
+	if err := s.refuseForeign(x, key, h); err != nil {
 		return d, err
 	}
 	if d.contentType, err = exchange.ContentType(h.Values("Content-Type")); err != nil {
@@ -63,12 +63,16 @@ var storageClasses = []string{
 
 // refuseForeign refuses the access lists and storage classes that this interface does not have.
 // fieldsOf and checkField refuse other fields.
-func (s *Server) refuseForeign(h http.Header) error {
+func (s *Server) refuseForeign(x *call, key string, h http.Header) error {
 	switch acl := h.Get("X-Amz-Acl"); acl {
 	case "", "private", "bucket-owner-full-control":
 	case "public-read":
-		if s.reads != access.ReadsPublic {
-			return noAccessList("reads need a key, so nothing can be public-read")
+		rules, err := s.places.Account(x.Request.Context(), x.account)
+		switch {
+		case err != nil:
+			return err
+		case rules.At(key).Reads != access.ReadsPublic:
+			return noAccessList("reads here need a key, so nothing can be public-read")
 		}
 	default:
 		return noAccessList("the only access lists are private, bucket-owner-full-control and, where everybody may read, public-read")

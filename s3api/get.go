@@ -70,7 +70,7 @@ func (s *Server) setObjectFields(x *call, b *metastore.Blob, v headers.Validator
 	x.SetValidators(v)
 	x.Fields.Set("Accept-Ranges", "bytes")
 	x.Fields.Set("Content-Type", exchange.MediaType(b))
-	if s.reads != access.ReadsPublic {
+	if x.rule.Reads != access.ReadsPublic {
 		x.Fields.Set("Cache-Control", "private, no-cache") // unless its writer has stated another
 	}
 	x.setMetadata(headers.Metadata(b.Metadata))

@@ -193,7 +193,7 @@ func (s *Server) groupLeft(x *call, l listing) (string, error) {
 func (x *call) pageOf(l listing, page metastore.Page) document.Page {
 	return document.Page{
 		Name: x.bucket, Prefix: document.Name(l.prefix), MaxKeys: l.limit, Delimiter: document.Name(l.delimiter), EncodingType: l.encoding,
-		IsTruncated: page.Next != "", Contents: contentsOf(x.account, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
+		IsTruncated: page.Next != "", Contents: contentsOf(x, page, l.owner), CommonPrefixes: prefixesOf(page.Prefixes),
 	}
 }
 
@@ -203,7 +203,7 @@ func (x *call) writePage(page metastore.Page, result any) error {
 	return x.writeXML(http.StatusOK, result)
 }
 
-func contentsOf(account string, page metastore.Page, withOwner bool) []document.Object {
+func contentsOf(x *call, page metastore.Page, withOwner bool) []document.Object {
 	list := make([]document.Object, len(page.Blobs))
 	for i, b := range page.Blobs {
 		list[i] = document.Object{
@@ -211,8 +211,11 @@ func contentsOf(account string, page metastore.Page, withOwner bool) []document.
 			ChecksumAlgorithm: string(checksums.CRC64NVME), ChecksumType: string(checksums.FullObject), StorageClass: storageClass,
 		}
 		if withOwner {
-			owner := ownerOf(account)
+			owner := ownerOf(x.account)
 			list[i].Owner = &owner
+		}
+		if _, summed := exchange.ListShows(x.rules.At(b.Name), b.Size, x.Local || x.HoldsRead(x.account, b.Name)); !summed {
+			list[i].ETag = ""
 		}
 	}
 	return list

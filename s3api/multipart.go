@@ -42,7 +42,7 @@ func partNumber(text string) (int, error) {
 
 // createUpload begins an upload.
 func (s *Server) createUpload(x *call) error {
-	d, err := s.describe(x.header)
+	d, err := s.describe(x, x.key, x.header)
 	if err != nil {
 		return err
 	}

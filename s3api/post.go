@@ -53,7 +53,7 @@ func (s *Server) postObject(x *call) error {
 	if err != nil {
 		return err
 	}
-	d, err := s.describe(header)
+	d, err := s.describe(x, upload.Key, header)
 	if err != nil {
 		return err
 	}

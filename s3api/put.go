@@ -13,7 +13,7 @@ import (
 
 // putObject serves PutObject.
 func (s *Server) putObject(x *call) error {
-	d, err := s.describe(x.header)
+	d, err := s.describe(x, x.key, x.header)
 	if err != nil {
 		return err
 	}

@@ -136,6 +136,7 @@ var codes = map[wire.Code]string{
 	wire.CodeCredentialRequired: "AccessDenied", wire.CodeCredentialUnknown: "InvalidAccessKeyId",
 	wire.CodeScopeMissing: "AccessDenied", wire.CodeAccountForbidden: "AccessDenied", wire.CodeNameForbidden: "AccessDenied", wire.CodeQuotaExceeded: "QuotaExceeded",
 	wire.CodeForbiddenOrigin: "AccessForbidden", wire.CodeScriptForbidden: "AccessForbidden",
+	wire.CodeBlocked:     "AllAccessDisabled", // the closest one, which Amazon has with status 403
 	wire.CodeRateLimited: "SlowDown", wire.CodeTooManyAtOnce: "SlowDown",
 	wire.CodeBlobNotFound: "NoSuchKey", wire.CodeBlobExpired: "NoSuchKey",
 	wire.CodeUploadNotFound: "NoSuchUpload", wire.CodeLostInRollback: "NoSuchUpload", wire.CodeUploadCommitted: "NoSuchUpload", wire.CodeUploadAborted: "NoSuchUpload",

@@ -21,6 +21,7 @@ type Config struct {
 	Blobs     *blob.Service
 	Keys      *access.Authenticator // nil: a local instance, which takes any credentials or none
 	Reads     access.Reads
+	Places    *access.Places // of an instance with these reads; nil: no place has settings
 	// Domains make buckets hosts below them, each valid by CheckDomain: the bucket b of the domain
 	// d is also the host b.d. A local instance has localhost in addition. If a hosted service has
 	// any, it refuses other host names.
@@ -41,6 +42,7 @@ type Server struct {
 	blobs     *blob.Service
 	keys      *access.Authenticator
 	reads     access.Reads
+	places    *access.Places
 	hosts     hosts
 	unsigned  bool
 	aliases   *blob.Aliases // nil: there are none
@@ -57,6 +59,9 @@ func New(c Config) *Server {
 		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, hosts: newHosts(c.Domains, c.Host, c.Keys == nil), unsigned: c.UnsignedPayload,
 		aliases: c.Aliases, encrypted: c.Encrypted, seen: map[string]bool{},
 	}
+	if s.places = c.Places; s.places == nil {
+		s.places = access.NewPlaces(nil, c.Reads, 0)
+	}
 	s.door = exchange.Door{Errors: errorTable, Refuse: refuse, Exposed: exposed, Host: s.isBucketHost}
 	return s
 }
@@ -66,8 +71,10 @@ type call struct {
 	exchange.Exchange
 
 	target
-	account  string // the bucket's; "" without one
-	unsigned bool   // see Config.UnsignedPayload
+	account  string              // the bucket's; "" without one
+	rules    access.AccountRules // for a read
+	rule     access.Rule         // for a read of an object
+	unsigned bool                // see Config.UnsignedPayload
 	query    query
 	header   http.Header // the request's, with the fields X-Amz-... of its query
 	op       *operation

@@ -96,6 +96,7 @@ const (
 	CodeRangeNotSatisfiable   Code = "range_not_satisfiable"
 	CodeForeignHost           Code = "foreign_host"
 	CodeIdempotencyReuse      Code = "idempotency_key_reused"
+	CodeBlocked               Code = "blocked"
 	CodeClientGone            Code = "client_gone"
 	CodeDamaged               Code = "damaged"
 	CodeInternal              Code = "internal"
@@ -177,6 +178,7 @@ var Codes = []CodeRow{
 	{Code: CodeRangeNotSatisfiable, Status: 416},
 	{Code: CodeForeignHost, Status: 421},
 	{Code: CodeIdempotencyReuse, Status: 422},
+	{Code: CodeBlocked, Status: 451},
 	{Code: CodeClientGone, Status: 499},
 	{Code: CodeDamaged, Status: 500},
 	{Code: CodeInternal, Status: 500},

@@ -63,8 +63,8 @@ const (
 type Blob struct {
 	Name         string    `json:"name"`
 	Size         int64     `json:"size"`
-	ETag         string    `json:"etag,omitempty"` // empty: not shown before payment
-	ContentType  string    `json:"contentType"`
+	ETag         string    `json:"etag,omitempty"`        // empty: shown only to who may read
+	ContentType  string    `json:"contentType,omitempty"` // empty: shown only to who may read
 	LastModified time.Time `json:"lastModified"`
 	Expires      time.Time `json:"expires,omitzero"`
 

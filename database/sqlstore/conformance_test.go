@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/access/keys/keystest"
+	"sluice/access/places/placestest"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/ledger/ledgertest"
@@ -53,7 +54,7 @@ func newPostgresHarness(tb testing.TB) *dbtest.Harness {
 
 // suites are the checks for every contract that the package implements.
 func suites() [][]dbtest.Check {
-	return [][]dbtest.Check{dbtest.Checks(), metatest.Checks(), ledgertest.Checks(), keystest.Checks()}
+	return [][]dbtest.Check{dbtest.Checks(), metatest.Checks(), ledgertest.Checks(), keystest.Checks(), placestest.Checks()}
 }
 
 // Invariants 5, 9, 12, 18, 37, 41, 74, 99, 100, 116, 118, 121, 138, 164, 167, 169, 171, 176, 179,

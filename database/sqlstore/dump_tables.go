@@ -45,6 +45,8 @@ var dumped = []table{
 	{name: "key_groups", key: []string{"name"}, rest: strings.Split(limitNames, ", ")},
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "grants", "key_group", "created", "expires", "revoked", "s3_secret"}},
 	{name: "keys_version", key: []string{"version"}},
+	{name: "places", key: []string{"account", "name", "exact"}, rest: []string{"reads", "lists", "may_open", "blocked_since", "blocked_reason", "blocked_by", "mark", "number"}},
+	{name: "places_version", key: []string{"one"}, rest: []string{"number", "marks", "live", "empty", "forgotten"}},
 	{name: "aliases", key: []string{"name"}, rest: []string{"account"}},
 	{name: "aliases_version", key: []string{"version"}},
 	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usage.Columns, ", ")},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/access/keys"
+	"sluice/access/places"
 	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
@@ -195,6 +196,10 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.note(f.CreateKey(f.ctx, keys.Key{ID: "all", Group: "g", Limits: keys.Limits{StoredBytes: -1}, S3Secret: []byte("sealed")}))
 	f.note(f.CreateKey(f.ctx, keys.Key{ID: "none", Group: "g", Limits: keys.Limits{StoredBytes: -1}, Grants: []keys.Grant{{Accounts: []string{}}}, Label: "label"}))
 	f.note(f.RevokeKey(f.ctx, "none"))
+	f.note(f.ChangePlace(f.ctx, places.Place{Account: "\xff", Name: "a/\x00"}, func(s *places.Settings) error {
+		*s = places.Settings{Reads: "public", Blocked: &places.Block{Reason: "r", By: "key"}}
+		return nil
+	}))
 	f.note(nil, f.SetAlias(f.ctx, metastore.Alias{Name: "alias", Account: "0x1"}))
 	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))
 	f.note(f.Lease(f.ctx, "background", "me", time.Minute))

@@ -3,6 +3,7 @@ package whole
 
 import (
 	"sluice/access/keys"
+	"sluice/access/places"
 	"sluice/database"
 	"sluice/internal/lease"
 	"sluice/ledger"
@@ -15,6 +16,7 @@ type Database interface {
 	metastore.Store
 	ledger.Store
 	keys.Store
+	places.Store
 	lease.Leases
 	database.Properties
 	database.Nodes

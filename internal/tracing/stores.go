@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/access/keys"
+	"sluice/access/places"
 	"sluice/database"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -675,4 +676,25 @@ func (d tracedDatabase) KeysVersion(ctx context.Context) (_ int64, err error) {
 	ctx, span := d.begin(ctx, "metastore.KeysVersion")
 	defer span.end(&err)
 	return d.Database.KeysVersion(ctx)
+}
+
+// ChangePlace implements places.Store.
+func (d tracedDatabase) ChangePlace(ctx context.Context, p places.Place, change func(s *places.Settings) error) (_ places.Settings, err error) {
+	ctx, span := d.begin(ctx, "metastore.ChangePlace")
+	defer span.end(&err)
+	return d.Database.ChangePlace(ctx, p, change)
+}
+
+// ListPlaces implements places.Store.
+func (d tracedDatabase) ListPlaces(ctx context.Context, account string, after places.Place, limit int) (_ []places.Row, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListPlaces")
+	defer span.end(&err)
+	return d.Database.ListPlaces(ctx, account, after, limit)
+}
+
+// PlaceChanges implements places.Store.
+func (d tracedDatabase) PlaceChanges(ctx context.Context, since places.Version) (_ places.Changes, err error) {
+	ctx, span := d.begin(ctx, "metastore.PlaceChanges")
+	defer span.end(&err)
+	return d.Database.PlaceChanges(ctx, since)
 }

@@ -113,10 +113,10 @@ var (
 	services  = []string{"blob", "history", "integrity", "session", "paychan", "access", "access/sealed"}
 	bytes     = []string{"database", "metastore", "bytestore"} // contracts of stored things
 	money     = []string{"database", "ledger"}                 // contracts of sold things
-	whole     = []string{"database/whole", "database", "metastore", "ledger", "access/keys"}
-	contracts = []string{"database", "metastore", "ledger", "access/keys", "bytestore"}
+	whole     = []string{"database/whole", "database", "metastore", "ledger", "access/keys", "access/places"}
+	contracts = []string{"database", "metastore", "ledger", "access/keys", "access/places", "bytestore"}
 	stores    = []string{"database/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
-	suites    = []string{"database/dbtest", "metastore/metatest", "ledger/ledgertest", "access/keys/keystest", "bytestore/bytetest"}
+	suites    = []string{"database/dbtest", "metastore/metatest", "ledger/ledgertest", "access/keys/keystest", "access/places/placestest", "bytestore/bytetest"}
 	pure      = []string{"wire", "micropay", "checksum"}
 	// rooms is the folder with the packages that the SQL store consists of; see
 	// docs/decisions/0029-rooms-of-the-database.md.
@@ -207,6 +207,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "ledger"}, true
 	case within(dir, "access/keys/keystest"):
 		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "access/keys"}, true
+	case within(dir, "access/places/placestest"):
+		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "access/places"}, true
+	case within(dir, "access/places"):
+		return nil, true
 	case within(dir, "metastore", "ledger"):
 		return []string{"database"}, true
 	case within(dir, "access/keys"):
@@ -246,7 +250,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "access/sealed"):
 		return nil, true
 	case within(dir, "access"):
-		return []string{"internal", "access/keys", "access/sealed", "database", "metastore"}, true
+		return []string{"internal", "access/keys", "access/places", "access/sealed", "database", "metastore"}, true
 	case within(dir, "console"):
 		return nil, true
 	case within(dir, "client/folder/tree"):

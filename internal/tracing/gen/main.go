@@ -19,7 +19,7 @@ import (
 
 // contracts are folders with packages that have a traced Store. All spans are called metastore.X,
 // because that is the database's name in traces.
-var contracts = []string{"metastore", "ledger", "access/keys"}
+var contracts = []string{"metastore", "ledger", "access/keys", "access/places"}
 
 func main() {
 	log.SetFlags(0)
@@ -153,9 +153,12 @@ func qualified(pkg string, e ast.Expr) string {
 		return "[]" + qualified(pkg, e.Elt)
 	case *ast.MapType:
 		return "map[" + qualified(pkg, e.Key) + "]" + qualified(pkg, e.Value)
-	case *ast.FuncType: // of a parameter, without results
+	case *ast.FuncType: // of a parameter
 		params, _ := parameters(pkg, e)
-		return "func(" + params + ")"
+		if e.Results == nil {
+			return "func(" + params + ")"
+		}
+		return "func(" + params + ") " + qualified(pkg, e.Results.List[0].Type)
 	}
 	return types.ExprString(e)
 }

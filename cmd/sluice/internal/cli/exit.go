@@ -73,7 +73,7 @@ func ExitCode(err error) int {
 		return ExitUsage
 	case AnyOf(err, database.ErrNotFound, contexts.ErrUnknown, storage.ErrNoInstance, datadir.ErrNoInstance, client.ErrNotFound, client.ErrGone):
 		return ExitNotFound
-	case AnyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
+	case AnyOf(err, client.ErrUnauthorized, client.ErrForbidden, client.ErrBlocked, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
 		client.ErrRateLimited, client.ErrStorageFull, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered, client.ErrNoChannel, client.ErrUnproven, client.ErrOtherChannel):
 		return ExitRefused
 	default:

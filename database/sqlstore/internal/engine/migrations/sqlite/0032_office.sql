@@ -30,3 +30,33 @@ CREATE TABLE tasks (
     error   BLOB,
     node    BLOB
 ) WITHOUT ROWID;
+
+-- Settings of places.
+
+-- name is a prefix of blobs' names, or if exact is 1 a blob's name. A place without settings has mark
+-- 0, and remains for nodes that have yet to see the change. number is the version that set the row.
+CREATE TABLE places (
+    account        BLOB   NOT NULL,
+    name           BLOB   NOT NULL,
+    exact          BIGINT NOT NULL,
+    reads          BLOB   NOT NULL,
+    lists          BLOB   NOT NULL,
+    may_open       BIGINT NOT NULL,
+    blocked_since  BIGINT,                 -- NULL: not blocked
+    blocked_reason BLOB   NOT NULL,
+    blocked_by     BLOB   NOT NULL,
+    mark           BIGINT NOT NULL,
+    number         BIGINT NOT NULL,
+    PRIMARY KEY (account, name, exact)
+) WITHOUT ROWID;
+CREATE INDEX places_number ON places (number);
+-- At most one row. Changes of places lock it. marks is the exclusive or of all marks, live and empty
+-- count the places with and without settings, and places without settings were deleted up to forgotten.
+CREATE TABLE places_version (
+    one       BIGINT NOT NULL PRIMARY KEY,
+    number    BIGINT NOT NULL,
+    marks     BIGINT NOT NULL,
+    live      BIGINT NOT NULL,
+    empty     BIGINT NOT NULL,
+    forgotten BIGINT NOT NULL
+) WITHOUT ROWID;
