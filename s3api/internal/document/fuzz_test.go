@@ -18,6 +18,8 @@ func FuzzDecode(f *testing.F) {
 			f.Add([]byte(`<?xml version="1.0"?><` + root + ` xmlns="` + namespace + `">` + content + `</` + root + `>`))
 		}
 	}
+	f.Add([]byte(corsOf(corsRule)))
+	f.Add([]byte(`<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls></PublicAccessBlockConfiguration>`))
 	f.Add([]byte(`<!DOCTYPE a [<!ENTITY b "c">]><Delete><Object><Key>&b;</Key></Object></Delete>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		parts, err := completeOf(body)
@@ -37,6 +39,12 @@ func FuzzDecode(f *testing.F) {
 			if o.Key == "" || !utf8.ValidString(o.Key) {
 				t.Errorf("key %q", o.Key)
 			}
+		}
+		if c, err := DecodeCORS(body); err == nil && (len(c.Rules) < 1 || len(c.Rules) > MostCORSRules) || err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrCORS) {
+			t.Errorf("%d rules, error %v", len(c.Rules), err)
+		}
+		if _, err := DecodePublicAccessBlock(body); err != nil && !errors.Is(err, ErrMalformed) {
+			t.Error(err)
 		}
 		if _, err := DecodeCreateBucket(body); err != nil && !errors.Is(err, ErrMalformed) {
 			t.Error(err)

@@ -114,11 +114,7 @@ func DecodeDelete(body io.Reader, hold Hold) (d Delete, err error) {
 	if len(d.Objects) == 0 {
 		return Delete{}, fmt.Errorf("%w: it must have 1 to %d elements Object", ErrMalformed, MostDeletes)
 	}
-	text, err := optional("Quiet", quiet)
-	if err == nil {
-		d.Quiet, err = flag("Quiet", text)
-	}
-	if err != nil {
+	if d.Quiet, err = optionalFlag("Quiet", quiet); err != nil {
 		return Delete{}, err
 	}
 	return d, nil
