@@ -10,6 +10,7 @@ import (
 	"sluice/exchange"
 	"sluice/exchange/headers"
 	"sluice/metastore"
+	"sluice/s3api/internal/bucketpolicy"
 	"sluice/s3api/internal/checksums"
 	"sluice/s3api/internal/document"
 	"sluice/s3api/internal/postpolicy"
@@ -45,6 +46,9 @@ var ownRows = []exchange.Row{
 	{Is: checksums.ErrBadDigest, Code: wire.CodeDigestMismatch},
 	{Is: checksums.ErrMalformedTrailer, Code: wire.CodeBadDigest},
 	{Is: document.ErrMalformed, Code: wire.CodeBadRequest},
+	{Is: document.ErrCORS, Code: wire.CodeBadRequest},
+	{Is: bucketpolicy.ErrMalformed, Code: wire.CodeBadRequest},
+	{Is: bucketpolicy.ErrUnsupported, Code: wire.CodeMethodNotAllowed, Status: http.StatusNotImplemented},
 	{Is: postpolicy.ErrMalformed, Code: wire.CodeBadRequest},
 	{Is: postpolicy.ErrField, Code: wire.CodeBadParameter},
 	{Is: postpolicy.ErrTooLong, Code: wire.CodeTooLarge},
@@ -99,6 +103,9 @@ var codesOfErrors = []struct {
 	{checksums.ErrBadDigest, "BadDigest"},
 	{checksums.ErrMalformedTrailer, "MalformedTrailerError"},
 	{document.ErrMalformed, "MalformedXML"},
+	{document.ErrCORS, "InvalidRequest"},
+	{bucketpolicy.ErrMalformed, "MalformedPolicy"},
+	{bucketpolicy.ErrUnsupported, "NotImplemented"},
 	{postpolicy.ErrMalformed, "MalformedPOSTRequest"},
 	{postpolicy.ErrField, "InvalidArgument"},
 	{postpolicy.ErrTooLong, "MaxPostPreDataLengthExceeded"},

@@ -39,7 +39,7 @@ func TestEverySentinelHasACode(t *testing.T) {
 	}
 	known := map[string]bool{}
 	for _, dir := range []string{
-		".", "internal/checksums", "internal/document", "internal/postpolicy", "internal/sigv4",
+		".", "internal/bucketpolicy", "internal/checksums", "internal/document", "internal/postpolicy", "internal/sigv4",
 		"../blob", "../history", "../integrity", "../access", "../bytestore", "../database", "../metastore", "../exchange", "../exchange/headers", "../exchange/transfer",
 	} {
 		for name, text := range testenv.Sentinels(t, dir) {

@@ -127,8 +127,8 @@ func (r *CORSRule) check() error {
 	return nil
 }
 
-// Find returns the first rule that lets an origin's pages send a request with the method and the
-// header fields, whose names are in lower case, or nil.
+// Find returns the first rule that lets an origin's pages send a request with the method and with
+// header fields of these names, in lower case, or nil.
 func (c *CORSConfiguration) Find(origin, method string, fields []string) *CORSRule {
 	for i := range c.Rules {
 		r := &c.Rules[i]

@@ -22,8 +22,8 @@ type PolicyStatus struct {
 	IsPublic bool
 }
 
-// DecodePublicAccessBlock reads a body with a bucket's protection. What it does not name is off. The
-// error wraps ErrMalformed. The caller bounds the body's size.
+// DecodePublicAccessBlock reads a body with a bucket's protection; members that are missing are
+// false. The error wraps ErrMalformed. The caller bounds the body's size.
 func DecodePublicAccessBlock(body []byte) (p PublicAccessBlock, err error) {
 	var sent struct {
 		XMLName                                                                     xml.Name `xml:"PublicAccessBlockConfiguration"`
@@ -45,12 +45,4 @@ func DecodePublicAccessBlock(body []byte) (p PublicAccessBlock, err error) {
 		return PublicAccessBlock{}, err
 	}
 	return p, nil
-}
-
-func optionalFlag(element string, texts []string) (bool, error) {
-	text, err := optional(element, texts)
-	if err != nil {
-		return false, err
-	}
-	return flag(element, text)
 }

@@ -200,6 +200,15 @@ func optional(element string, texts []string) (string, error) {
 	return strings.Join(texts, ""), nil
 }
 
+// optionalFlag is flag for an element that may be there once.
+func optionalFlag(element string, texts []string) (bool, error) {
+	text, err := optional(element, texts)
+	if err != nil {
+		return false, err
+	}
+	return flag(element, text)
+}
+
 // flag reads a boolean (XML Schema Part 2, 3.2.2). An element that is missing is false.
 func flag(element, text string) (bool, error) {
 	switch strings.ToLower(strings.TrimSpace(text)) {
