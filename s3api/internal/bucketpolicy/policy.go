@@ -28,8 +28,8 @@ var (
 
 // Open is a permission for everybody.
 type Open struct {
-	Lists bool   // of listing names; otherwise of reading objects
-	Exact bool   // for the name or the listing's prefix alone; otherwise for all that begin with it
+	Lists bool   // to list names; otherwise to read objects
+	Exact bool   // for the object with the name alone; otherwise for all names that begin with it
 	Name  string // unescaped
 }
 
@@ -205,7 +205,8 @@ func (s *statement) check() error {
 	return nil
 }
 
-// listed returns the listings to which a statement's condition restricts s3:ListBucket.
+// listed returns the listings to which a statement's condition restricts s3:ListBucket. A list with
+// a prefix shows all names below it, so whoever may ask for it may ask for longer prefixes, too.
 func (s *statement) listed(version string) (open []Open, err error) {
 	if len(s.Condition) == 0 {
 		return []Open{{Lists: true}}, nil
@@ -219,14 +220,13 @@ func (s *statement) listed(version string) (open []Open, err error) {
 				return nil, fmt.Errorf("%w: the only Condition is one of StringEquals and StringLike on s3:prefix", ErrUnsupported)
 			}
 			for _, value := range values {
-				o := Open{Exact: true, Name: value}
+				o := Open{Name: value}
 				if operator == "StringLike" {
 					if o, err = pattern(value, version); err != nil {
 						return nil, err
 					}
 				}
-				o.Lists = true
-				open = append(open, o)
+				open = append(open, Open{Lists: true, Name: o.Name})
 			}
 		}
 	}
@@ -272,39 +272,28 @@ func Format(bucket string, open []Open) []byte {
 	}
 	const arn = "arn:aws:s3:::"
 	reads := rule{Effect: "Allow", Principal: "*", Action: "s3:GetObject"}
-	rules := []rule{}
-	like, equal := []string{}, []string{}
+	lists := rule{Effect: "Allow", Principal: "*", Action: "s3:ListBucket", Resource: []string{arn + bucket}}
+	var prefixes []string
 	for _, o := range slices.SortedFunc(slices.Values(open), compare) {
-		name := o.Name
-		if !o.Lists || !o.Exact { // StringEquals compares with the text as it is
-			name = escaped.Replace(name)
-		}
+		name := escaped.Replace(o.Name)
 		if !o.Exact {
 			name += "*"
 		}
-		switch {
-		case !o.Lists:
+		if o.Lists {
+			prefixes = append(prefixes, name)
+		} else {
 			reads.Resource = append(reads.Resource, arn+bucket+"/"+name)
-		case o.Exact:
-			equal = append(equal, name)
-		default:
-			like = append(like, name)
 		}
 	}
+	var rules []rule
 	if len(reads.Resource) > 0 {
 		rules = append(rules, reads)
 	}
-	for _, c := range []struct {
-		operator string
-		values   []string
-	}{{"StringLike", like}, {"StringEquals", equal}} {
-		lists := rule{"Allow", "*", "s3:ListBucket", []string{arn + bucket}, map[string]map[string][]string{c.operator: {"s3:prefix": c.values}}}
-		if slices.Contains(c.values, "*") && c.operator == "StringLike" {
-			lists.Condition = nil
+	if len(prefixes) > 0 {
+		if prefixes[0] != "*" {
+			lists.Condition = map[string]map[string][]string{"StringLike": {"s3:prefix": prefixes}}
 		}
-		if len(c.values) > 0 {
-			rules = append(rules, lists)
-		}
+		rules = append(rules, lists)
 	}
 	text, err := json.Marshal(struct {
 		Version   string
