@@ -310,8 +310,10 @@ func (s *Server) open(x *call) (*blob.Content, error) {
 }
 
 // lookUp returns the blob that the request names.
-func (s *Server) lookUp(x *call) (metastore.Blob, error) {
-	c, err := s.open(x)
+func (s *Server) lookUp(x *call) (metastore.Blob, error) { return s.lookUpAt(x, x.place()) }
+
+func (s *Server) lookUpAt(x *call, at metastore.BlobName) (metastore.Blob, error) {
+	c, err := s.blobs.Open(x.Request.Context(), at.Account, at.Name)
 	if err != nil {
 		return metastore.Blob{}, exchange.BlobError(err)
 	}

@@ -18,7 +18,7 @@ var refusedOperations = []string{
 	"DeleteBucketMetadataTableConfiguration", "DeleteObjectAnnotation", "GetBucketMetadataConfiguration",
 	"GetBucketMetadataTableConfiguration", "GetObjectAnnotation", "GetObjectLegalHold", "GetObjectRetention", "GetObjectTorrent",
 	"ListDirectoryBuckets", "ListObjectAnnotations", "PutBucketAbac", "PutBucketAccelerateConfiguration", "PutBucketAnalyticsConfiguration",
-	"PutBucketCors", "PutBucketEncryption", "PutBucketIntelligentTieringConfiguration", "PutBucketInventoryConfiguration",
+	"PutBucketEncryption", "PutBucketIntelligentTieringConfiguration", "PutBucketInventoryConfiguration",
 	"PutBucketLifecycleConfiguration", "PutBucketLogging", "PutBucketMetricsConfiguration", "PutBucketNotificationConfiguration",
 	"PutBucketOwnershipControls", "PutBucketPolicy", "PutBucketReplication", "PutBucketRequestPayment", "PutBucketVersioning",
 	"PutBucketWebsite", "PutObjectAnnotation", "PutObjectLegalHold", "PutObjectLockConfiguration", "PutObjectRetention",

@@ -21,7 +21,6 @@ type question struct {
 var asked = []question{
 	{"abac", "GetBucketAbac", "", document.Setting("AbacStatus", "Status", "Disabled")},
 	{"accelerate", "GetBucketAccelerateConfiguration", "", document.Setting("AccelerateConfiguration", "", "")},
-	{"cors", "GetBucketCors", "NoSuchCORSConfiguration", nil},
 	{"encryption", "GetBucketEncryption", "ServerSideEncryptionConfigurationNotFoundError", nil},
 	{"lifecycle", "GetBucketLifecycleConfiguration", "NoSuchLifecycleConfiguration", nil},
 	{"location", "GetBucketLocation", "", document.Setting("LocationConstraint", "", "")},
@@ -40,7 +39,6 @@ var asked = []question{
 
 // removed are the questions of DELETE, which succeed without a setting.
 var removed = []question{
-	{"cors", "DeleteBucketCors", "", nil},
 	{"encryption", "DeleteBucketEncryption", "", nil},
 	{"lifecycle", "DeleteBucketLifecycle", "", nil},
 	{"ownershipControls", "DeleteBucketOwnershipControls", "", nil},

@@ -64,7 +64,7 @@ func (x *call) setMetadata(m headers.Metadata) {
 		}
 		x.Fields.Set(name, value)
 	}
-	if len(readable) > len(exposed) && x.Fields.Has("Access-Control-Expose-Headers") {
+	if len(readable) > len(exposed) && !x.ruled && x.Fields.Has("Access-Control-Expose-Headers") {
 		x.Fields.Set("Access-Control-Expose-Headers", readable)
 	}
 }

@@ -1,12 +1,14 @@
 package s3api
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 
 	"sluice/blob"
+	"sluice/exchange"
 	"sluice/internal/auditlog"
-	"sluice/wire"
 )
 
 // ServeHTTP serves one request and logs one line about it. An error or a panic becomes an error
@@ -24,8 +26,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // come after syntax, and stored data come last.
 func (s *Server) serve(x *call) error {
 	x.Fields.Set("X-Amz-Request-Id", x.RequestID)
-	if err := x.Open(); err != nil {
-		return err
+	foreign := x.Open()
+	if foreign != nil && !errors.Is(foreign, exchange.ErrForeignOrigin) {
+		return foreign
 	}
 	if x.Request.ContentLength == 0 && x.Request.Header.Get("Expect") != "" {
 		// Botocore takes a response without 100 Continue for the last one on its connection, and
@@ -38,15 +41,18 @@ func (s *Server) serve(x *call) error {
 		if err := x.AdmitProbe(); err != nil {
 			return err
 		}
-		return respondOptions(x)
+		return s.respondOptions(x, foreign)
 	}
 	if err := s.admit(x); err != nil {
 		return err
 	}
 	if malformed != nil {
-		return malformed
+		return cmp.Or(foreign, malformed)
 	}
 	if err := s.findAccount(x); err != nil {
+		return err
+	}
+	if err := s.admitPage(x, foreign); err != nil {
 		return err
 	}
 	if s.Audits(x.op.audits) {
@@ -101,13 +107,6 @@ func (s *Server) parse(x *call) (err error) {
 		return err
 	}
 	return checkKey(x.key)
-}
-
-// respondOptions responds to a preflight. Pages may send the fields that S3's clients send.
-func respondOptions(x *call) error {
-	methods := []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut}
-	x.RespondOptions(methods, "Authorization, Cache-Control, Content-Disposition, Content-Encoding, Content-Language, Content-MD5, Content-Type, Expires, If-Match, If-Modified-Since, If-None-Match, If-Unmodified-Since, Range, "+wire.HeaderRequestID)
-	return nil
 }
 
 // findAccount sets the bucket's account.

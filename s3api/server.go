@@ -74,6 +74,7 @@ type call struct {
 	account  string              // the bucket's; "" without one
 	rules    access.AccountRules // for a read
 	rule     access.Rule         // for a read of an object
+	ruled    bool                // the bucket's CORS rules decide which pages read the response
 	unsigned bool                // see Config.UnsignedPayload
 	query    query
 	header   http.Header // the request's, with the fields X-Amz-... of its query

@@ -147,26 +147,53 @@ func (s *Server) deleteTagging(x *call) error {
 	return x.writeEmpty(http.StatusNoContent)
 }
 
-// tag replaces an object's or a bucket's tags, and leaves its date and its expiry as they are. Like
-// every write, it makes the caller's group the owner.
+// tag replaces an object's or a bucket's tags.
 func (s *Server) tag(x *call, tags string) error {
-	name := x.place()
 	if x.level == bucketLevel {
-		if err := s.recordBucket(x); err != nil {
-			return err
-		}
+		return s.setBucketProperty(x, fieldTagging, tags)
 	}
-	o := blob.CopyOptions{From: name, To: name, KeepDate: true, Owner: x.Owner(), Permit: x.Recheck}
+	return s.setProperty(x, x.place(), fieldTagging, tags)
+}
+
+// setBucketProperty sets a property of the bucket's record, which is stored if there is none.
+func (s *Server) setBucketProperty(x *call, property, value string) error {
+	if err := s.recordBucket(x); err != nil {
+		return err
+	}
+	return s.setProperty(x, blob.RecordOf(x.account), property, value)
+}
+
+// removeBucketProperty removes a property of the bucket's record, if there is one.
+func (s *Server) removeBucketProperty(x *call, property string) error {
+	if value, err := s.bucketProperty(x, property); err != nil || value == "" {
+		return err
+	}
+	return s.setProperty(x, blob.RecordOf(x.account), property, "")
+}
+
+// bucketProperty returns a property of the bucket's record, or "".
+func (s *Server) bucketProperty(x *call, property string) (string, error) {
+	record, err := s.lookUpAt(x, blob.RecordOf(x.account))
+	if errors.Is(err, exchange.ErrNoBlob) {
+		return "", nil
+	}
+	return headers.Metadata(record.Metadata).Property(property), err
+}
+
+// setProperty sets a property of an object or a bucket's record, or removes it if value is "". It
+// leaves date and expiry as they are. Like every write, it makes the caller's group the owner.
+func (s *Server) setProperty(x *call, at metastore.BlobName, property, value string) error {
+	o := blob.CopyOptions{From: at, To: at, KeepDate: true, Owner: x.Owner(), Permit: x.Recheck}
 	o.Restate = func(source metastore.Blob, copied *metastore.Blob) error {
 		copied.Expires = source.Expires
-		copied.Metadata = withTags(headers.Metadata(source.Metadata), tags)
+		copied.Metadata = string(headers.Metadata(source.Metadata).WithProperty(property, value))
 		return nil
 	}
 	_, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
 		if source.Owner == o.Owner {
 			return x.Allowance.ReserveRename(ctx, source.Metadata, metadata)
 		}
-		return x.Allowance.Reserve(ctx, name.Name, metadata, source.Size)
+		return x.Allowance.Reserve(ctx, at.Name, metadata, source.Size)
 	})
 	return err
 }
