@@ -25,7 +25,7 @@ import (
 var notForClients = []string{
 	// No route here calls a function that returns these.
 	"blob.ErrNoParts", "blob.ErrPartOrder", "blob.ErrPartUnknown", "blob.ErrPartTooSmall", "blob.ErrSource", "blob.ErrNoBucket", "blob.ErrBucketNotEmpty",
-	"history.ErrForeignStore", "history.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName",
+	"history.ErrForeignStore", "history.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName", "blob.errAge",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName", "bytestore.ErrReadOnly",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrNodesRun", "database.ErrClock", "database.ErrLongStop", "database.ErrDamagedRow",
 	"access/keys.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group

@@ -23,7 +23,7 @@ var routes = append(questions(), []route{
 	{http.MethodGet, bucketLevel, "tagging", operation{name: "GetBucketTagging", handle: (*Server).getTagging, scope: access.ScopeRead, bucket: true}},
 	{http.MethodPut, bucketLevel, "tagging", operation{name: "PutBucketTagging", handle: (*Server).putTagging, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodDelete, bucketLevel, "tagging", operation{name: "DeleteBucketTagging", handle: (*Server).deleteTagging, scope: access.ScopeWrite, writes: true, bucket: true}},
-	{http.MethodGet, bucketLevel, "cors", operation{name: "GetBucketCors", handle: (*Server).getCORS, scope: access.ScopeRead, bucket: true}},
+	{http.MethodGet, bucketLevel, "cors", operation{name: "GetBucketCors", handle: (*Server).getCORS, scope: access.ScopeRead, some: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "cors", operation{name: "PutBucketCors", handle: (*Server).putCORS, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodDelete, bucketLevel, "cors", operation{name: "DeleteBucketCors", handle: (*Server).deleteCORS, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "acl", operation{name: "PutBucketAcl", handle: (*Server).putACL, scope: access.ScopeWrite, bucket: true}},

@@ -17,7 +17,7 @@ import (
 // notForClients are the sentinels that no operation returns, or that S3's clients get as an
 // internal error because they can do nothing about them.
 var notForClients = []string{
-	"../history.ErrForeignStore", "../history.ErrUnfinishedCopy", "../blob.ErrLargeSweep", "../blob.ErrInvalidName",
+	"../history.ErrForeignStore", "../history.ErrUnfinishedCopy", "../blob.ErrLargeSweep", "../blob.ErrInvalidName", "../blob.errAge",
 	"../bytestore.ErrNotFound", "../bytestore.ErrExists", "../bytestore.ErrSize", "../bytestore.ErrTruncated", "../bytestore.ErrInvalidName",
 	"../database.ErrNotFound", "../database.ErrExists", "../database.ErrExpired", "../database.ErrNewer", "../database.ErrOlder", "../database.ErrNodesRun", "../database.ErrClock", "../database.ErrLongStop", "../database.ErrDamagedRow", "../bytestore.ErrReadOnly",
 	"../metastore.ErrNameHasBlobs", "../metastore.ErrTooManyAliases", // in the command bucket
