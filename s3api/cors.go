@@ -14,13 +14,13 @@ import (
 	"sluice/wire"
 )
 
-// propertyCORS is the property with the CORS rules in the record of a bucket, in JSON.
+// propertyCORS is the property with a bucket's CORS rules in its record, in JSON.
 const propertyCORS = "X-Amz-Bucket-Cors"
 
 // mostCORS bounds a document with CORS rules, in bytes, as Amazon does.
 const mostCORS = 64 << 10
 
-// corsOf returns the rules of the request's bucket, or nil if it has none.
+// corsOf returns the bucket's rules, or nil if it has none.
 func (s *Server) corsOf(x *call) (*document.CORSConfiguration, error) {
 	stored, err := s.bucketProperty(x, propertyCORS)
 	if err != nil || stored == "" {
@@ -107,7 +107,7 @@ func (s *Server) admitPage(x *call, foreign error) error {
 	}
 }
 
-// setRuleFields sets the fields by which a rule lets a page read the response.
+// setRuleFields sets the fields by which a rule admits a page.
 func setRuleFields(x *call, rule *document.CORSRule, origin string, asked []string) {
 	if slices.Contains(rule.Origins, "*") {
 		origin = "*"
@@ -128,8 +128,8 @@ func setRuleFields(x *call, rule *document.CORSRule, origin string, asked []stri
 	}
 }
 
-// respondOptions responds to OPTIONS. Without CORS rules of the bucket, pages may send the fields
-// that S3's clients send.
+// respondOptions responds to OPTIONS. If the bucket has no CORS rules, pages may send the fields that
+// S3's clients send.
 func (s *Server) respondOptions(x *call, foreign error) error {
 	if x.bucket != "" {
 		if err := s.findAccount(x); err != nil {

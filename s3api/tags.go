@@ -155,7 +155,7 @@ func (s *Server) tag(x *call, tags string) error {
 	return s.setProperty(x, x.place(), fieldTagging, tags)
 }
 
-// setBucketProperty sets a property of the bucket's record, which is stored if there is none.
+// setBucketProperty sets a property in the bucket's record, which is stored if there is none.
 func (s *Server) setBucketProperty(x *call, property, value string) error {
 	if err := s.recordBucket(x); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (s *Server) setBucketProperty(x *call, property, value string) error {
 	return s.setProperty(x, blob.RecordOf(x.account), property, value)
 }
 
-// removeBucketProperty removes a property of the bucket's record, if there is one.
+// removeBucketProperty removes a property from the bucket's record, if there is one.
 func (s *Server) removeBucketProperty(x *call, property string) error {
 	if value, err := s.bucketProperty(x, property); err != nil || value == "" {
 		return err
@@ -171,7 +171,7 @@ func (s *Server) removeBucketProperty(x *call, property string) error {
 	return s.setProperty(x, blob.RecordOf(x.account), property, "")
 }
 
-// bucketProperty returns a property of the bucket's record, or "".
+// bucketProperty returns a property from the bucket's record, or "".
 func (s *Server) bucketProperty(x *call, property string) (string, error) {
 	record, err := s.lookUpAt(x, blob.RecordOf(x.account))
 	if errors.Is(err, exchange.ErrNoBlob) {
@@ -180,7 +180,7 @@ func (s *Server) bucketProperty(x *call, property string) (string, error) {
 	return headers.Metadata(record.Metadata).Property(property), err
 }
 
-// setProperty sets a property of an object or a bucket's record, or removes it if value is "". It
+// setProperty sets a property in an object or a bucket's record, or removes it if value is "". It
 // leaves date and expiry as they are. Like every write, it makes the caller's group the owner.
 func (s *Server) setProperty(x *call, at metastore.BlobName, property, value string) error {
 	o := blob.CopyOptions{From: at, To: at, KeepDate: true, Owner: x.Owner(), Permit: x.Recheck}

@@ -23,7 +23,7 @@ type CORSConfiguration struct {
 	Rules   []CORSRule `xml:"CORSRule"`
 }
 
-// CORSRule lets the pages of some origins send some requests, and read the responses.
+// CORSRule lets pages from some origins send some requests, and read the responses.
 type CORSRule struct {
 	ID      string   `xml:",omitempty" json:",omitempty"`
 	Headers []string `xml:"AllowedHeader" json:",omitempty"` // with at most one "*", which stands for any text
