@@ -23,7 +23,7 @@ func TestCORSRules(t *testing.T) {
 		name    string
 		service *service
 		do      func(method, path, body string, fields ...string) response
-		without int // the status of a GET by a page, without rules
+		without int // the status for a page's GET, without rules
 	}{
 		{"local", local, func(method, path, body string, fields ...string) response {
 			return local.do(t, method, path, body, fields...)

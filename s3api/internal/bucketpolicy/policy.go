@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// MaxBytes is the greatest length of a policy, in bytes, as Amazon has it.
+// MaxBytes is a policy's greatest length in bytes, as Amazon has it.
 const MaxBytes = 20 << 10
 
 // current is the Version of policies that Format writes.
@@ -180,7 +180,7 @@ func (s *statement) open(bucket, version string) ([]Open, error) {
 	return open, nil
 }
 
-// check refuses a statement that does more than to allow everybody some of the actions.
+// check refuses a statement that does more than to allow everybody some actions.
 func (s *statement) check() error {
 	switch {
 	case s.Effect == "Deny":

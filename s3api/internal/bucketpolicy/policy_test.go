@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// policies are policies of a bucket "b", and the permissions that they give.
+// policies are for the bucket "b", with the permissions that they give.
 var policies = map[string][]Open{
 	// As the AWS documentation grants read access to everybody.
 	`{"Version":"2012-10-17","Statement":[{"Sid":"PublicRead","Effect":"Allow","Principal":"*","Action":["s3:GetObject"],"Resource":["arn:aws:s3:::b/*"]}]}`: {{}},
-	// As MinIO's client sets it for the anonymous download of a folder.
+	// As MinIO's client lets everybody download a folder.
 	`{"Version":"2012-10-17","Statement":[
 		{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:GetBucketLocation"],"Resource":["arn:aws:s3:::b"]},
 		{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:ListBucket"],"Resource":["arn:aws:s3:::b"],"Condition":{"StringEquals":{"s3:prefix":["photos"]}}},
@@ -26,7 +26,7 @@ var policies = map[string][]Open{
 	`{"Statement":[{"Effect":"Allow","Principal":"*","Action":["s3:GetBucketLocation","s3:ListBucket"],"Resource":"arn:aws:s3:::b"}]}`:                                      {{Lists: true}},
 }
 
-// refused are policies of a bucket "b", and the errors and a part of their texts.
+// refused are for the bucket "b", with their errors and parts of the errors' texts.
 var refused = []struct {
 	policy string
 	is     error

@@ -33,7 +33,7 @@ type CORSRule struct {
 	MaxAge  *int     `xml:"MaxAgeSeconds" json:",omitempty"` // nil: not stated
 }
 
-// fieldName has the characters of a header field's name (RFC 9110, section 5.6.2).
+// fieldName has a field name's characters (RFC 9110, section 5.6.2).
 var fieldName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // corsMethods are the methods that a rule can allow.
