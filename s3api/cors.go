@@ -128,8 +128,8 @@ func setRuleFields(x *call, rule *document.CORSRule, origin string, asked []stri
 	}
 }
 
-// respondOptions responds to OPTIONS. If the bucket has no CORS rules, pages may send the fields that
-// S3's clients send.
+// respondOptions responds to OPTIONS. If the bucket has no CORS rules, pages may send the fields
+// that S3's clients send.
 func (s *Server) respondOptions(x *call, foreign error) error {
 	if x.bucket != "" {
 		if err := s.findAccount(x); err != nil {
