@@ -148,10 +148,10 @@ func (a *Authenticator) current(e entry, seen *view) bool {
 }
 
 // Recheck returns the caller as they are now. A request that takes long calls it before it takes
-// effect. It returns ErrUnknownKey if the key has expired or was revoked, or has another S3 secret
-// than the caller has signed with; any other error means that the store could not be queried. A
-// cached key costs no query, and after a change of keys one query serves all concurrent calls for a
-// key.
+// effect. It returns ErrUnknownKey if the key has expired or was revoked, or has another secret
+// than the caller has shown or signed with; any other error means that the store could not be
+// queried. A cached key costs no query, and after a change of keys one query serves all concurrent
+// calls for a key.
 func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error) {
 	current, err := a.find(ctx, c.ID())
 	if err != nil {
@@ -161,6 +161,9 @@ func (a *Authenticator) Recheck(ctx context.Context, c *Caller) (*Caller, error)
 		return nil, ErrUnknownKey
 	}
 	if !c.signed {
+		if c.key.Hash != current.key.Hash {
+			return nil, ErrUnknownKey
+		}
 		return current, nil
 	}
 	if subtle.ConstantTimeCompare([]byte(current.s3Secret), []byte(c.s3Secret)) == 0 {

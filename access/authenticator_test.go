@@ -52,7 +52,7 @@ func TestAuthenticate(t *testing.T) {
 		other, otherGood := makeKey(t, command, access.NewKey{})
 		_, expired := makeKey(t, command, access.NewKey{Expires: time.Now()})
 		revokedKey, revoked := makeKey(t, command, access.NewKey{})
-		testenv.Must(command.RevokeKey(t.Context(), revokedKey.ID))(t)
+		testenv.Must(command.RevokeKey(t.Context(), revokedKey.ID, nil))(t)
 		secret := good[len(good)-56:]
 		for range 2 { // from the store, and then from the cache
 			for name, bad := range map[string]string{
@@ -267,7 +267,7 @@ func TestRemembered(t *testing.T) {
 		poll()
 		check("after a change of another", good, true, false)
 		check("after that", good, true, true)
-		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
+		testenv.Must(command.RevokeKey(t.Context(), key.ID, nil))(t)
 		poll()
 		check("revoked, and not looked up yet", good, true, false)
 		check("found to be revoked", good, false, true)
@@ -313,7 +313,7 @@ func TestKeyReadBeforeItWasRevoked(t *testing.T) {
 				}()
 				<-read
 				served.answer.Store(nil)
-				testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
+				testenv.Must(command.RevokeKey(t.Context(), key.ID, nil))(t)
 				if polling {
 					time.Sleep(time.Second)
 				} else {
@@ -372,7 +372,7 @@ func TestPollWithoutAnAnswer(t *testing.T) {
 		run(t, keys, func(error) { reports++ })
 		authenticate(t, "fresh", keys, good, nil)
 		served.hangs.Store(true)
-		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
+		testenv.Must(command.RevokeKey(t.Context(), key.ID, nil))(t)
 		time.Sleep(10*time.Second + time.Nanosecond)
 		authenticate(t, "after 10 s", keys, good, access.ErrUnknownKey)
 		poll()
@@ -425,7 +425,7 @@ func TestRecheck(t *testing.T) {
 		testenv.Is(t, testenv.Error(keys.Recheck(gone, caller)), nil, "a cached key, for a client that has gone")
 		time.Sleep(time.Hour)
 		recheck("expired", access.ErrUnknownKey, 0, 0)
-		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
+		testenv.Must(command.RevokeKey(t.Context(), key.ID, nil))(t)
 		poll()
 		recheck("revoked", access.ErrUnknownKey, 1, 0)
 		command.down(errDown) // served is polled, and must not fail
@@ -489,7 +489,7 @@ func TestSharedLookupKnowsOfEveryChange(t *testing.T) {
 		}()
 		<-read // it was valid
 		served.answer.Store(nil)
-		testenv.Must(command.RevokeKey(t.Context(), key.ID))(t)
+		testenv.Must(command.RevokeKey(t.Context(), key.ID, nil))(t)
 		poll()
 		go func() {
 			_, err := keys.Authenticate(t.Context(), good)

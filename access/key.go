@@ -9,8 +9,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"sluice/access/actions"
 	"sluice/access/keys"
 	"sluice/access/sealed"
+	"sluice/database"
 )
 
 // NewKey describes a key to be created.
@@ -37,6 +39,11 @@ type NewKey struct {
 	Limits keys.Limits
 	// S3 seals the S3 secret that the key gets; nil: it gets none.
 	S3 *sealed.Box
+	// Decide returns the act to be recorded, or why it is not permitted to create the key, which it
+	// is called with. nil: it is permitted, and nothing is recorded.
+	Decide func(k keys.Key) (*actions.Act, error)
+	// Once makes a repeated Create return the first one's key, without secrets. It may be nil.
+	Once *database.Idempotency
 }
 
 // Issued is a key as it is stored, and the secrets that it was given. They cannot be recovered
@@ -64,10 +71,17 @@ func Create(ctx context.Context, store keys.Store, n NewKey) (Issued, error) {
 		s3Secret = newS3Secret()
 		k.S3Secret = n.S3.Seal(id, s3Secret)
 	}
-	k, err = store.CreateKey(ctx, k)
-	if err != nil {
-		return Issued{}, err
+	var act *actions.Act
+	if n.Decide != nil {
+		if act, err = n.Decide(k); err != nil {
+			return Issued{}, err
+		}
 	}
+	created, err := store.CreateKey(ctx, k, act, n.Once)
+	if err != nil || created.ID != id {
+		return Issued{Key: created}, err
+	}
+	k = created
 	return Issued{k, formatCredential(id, secret), s3Secret}, nil
 }
 
@@ -152,16 +166,24 @@ type KeyChange struct {
 	S3 *sealed.Box
 	// NoS3 removes the key's S3 secret.
 	NoS3 bool
+	// Secret gives it a new secret, which replaces its old one.
+	Secret bool
+	// Decide returns the act to be recorded, or why the change is not permitted. The key is before
+	// and after it. nil: it is permitted, and nothing is recorded.
+	Decide func(before, after keys.Key) (*actions.Act, error)
 }
 
 // Update changes a key, also one that has expired or was revoked; a revoked key remains revoked.
 // Nodes apply the change like RevokeKey's. It returns ErrInvalidKey or database.ErrNotFound.
 func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (Issued, error) {
-	var s3Secret string
+	var secret, s3Secret string
 	if c.S3 != nil {
 		s3Secret = newS3Secret()
 	}
-	k, err := store.UpdateKey(ctx, id, func(k *keys.Key) (err error) {
+	if c.Secret {
+		secret = newSecret()
+	}
+	change := func(k *keys.Key) (err error) {
 		if k.Grants, err = c.grants(k.Grants); err != nil {
 			return err
 		}
@@ -177,12 +199,40 @@ func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (Issu
 		case c.S3 != nil:
 			k.S3Secret = c.S3.Seal(k.ID, s3Secret)
 		}
+		if c.Secret {
+			k.Hash = sha256.Sum256([]byte(secret))
+		}
 		return checkLabel(k.Label)
-	})
+	}
+	act, err := c.decide(ctx, store, id, change)
 	if err != nil {
 		return Issued{}, err
 	}
-	return Issued{Key: k, S3Secret: s3Secret}, nil
+	k, err := store.UpdateKey(ctx, id, change, act)
+	if err != nil {
+		return Issued{}, err
+	}
+	issued := Issued{Key: k, S3Secret: s3Secret}
+	if c.Secret {
+		issued.Credential = formatCredential(k.ID, secret)
+	}
+	return issued, nil
+}
+
+// decide returns the change's act.
+func (c KeyChange) decide(ctx context.Context, store keys.Store, id string, change func(*keys.Key) error) (*actions.Act, error) {
+	if c.Decide == nil {
+		return nil, nil
+	}
+	before, err := store.Key(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	after := before
+	if err := change(&after); err != nil {
+		return nil, err
+	}
+	return c.Decide(before, after)
 }
 
 // grants returns the grants of a key that had these.
@@ -214,14 +264,27 @@ func (c KeyChange) grants(had []keys.Grant) ([]keys.Grant, error) {
 // SetLimits changes a group's limits, and returns them as stored. A limit that is 0 in limits stays
 // as it is; the kinds in defaults get the service's limits. Nodes apply the change like
 // RevokeKey's. It returns ErrInvalidLimit, or database.ErrNotFound if the group never had a key.
-func SetLimits(ctx context.Context, store keys.Store, group string, limits keys.Limits, defaults []keys.LimitKind) (keys.Limits, error) {
+func SetLimits(ctx context.Context, store keys.Store, group string, limits keys.Limits, defaults []keys.LimitKind, decide func(before, after keys.Limits) (*actions.Act, error)) (keys.Limits, error) {
 	if err := checkLimits(limits); err != nil {
 		return keys.Limits{}, fmt.Errorf("%w: %w", ErrInvalidLimit, err)
 	}
-	return store.SetGroupLimits(ctx, group, func(l *keys.Limits) {
+	change := func(l *keys.Limits) {
 		*l = limits.Or(*l)
 		for _, k := range defaults {
 			*k.Of(l) = 0
 		}
-	})
+	}
+	var act *actions.Act
+	if decide != nil {
+		before, err := store.GroupLimits(ctx, group)
+		if err != nil {
+			return keys.Limits{}, err
+		}
+		after := before
+		change(&after)
+		if act, err = decide(before, after); err != nil {
+			return keys.Limits{}, err
+		}
+	}
+	return store.SetGroupLimits(ctx, group, change, act)
 }

@@ -168,10 +168,10 @@ func TestSetLimits(t *testing.T) {
 	makeKey(t, store, access.NewKey{Group: "group", Limits: keys.Limits{RequestsPerSecond: 5, StoredBytes: 6, Channels: 7}})
 	want := keys.Limits{RequestsPerSecond: 5, StoredBytes: keys.Unlimited, OpenUploads: 9}
 	change := keys.Limits{StoredBytes: keys.Unlimited, OpenUploads: 9}
-	got := testenv.Must(access.SetLimits(t.Context(), store, "group", change, []keys.LimitKind{kindOf(t, "channels")}))(t)
+	got := testenv.Must(access.SetLimits(t.Context(), store, "group", change, []keys.LimitKind{kindOf(t, "channels")}, nil))(t)
 	testenv.Equal(t, got, want, "the limits")
-	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "group", keys.Limits{Channels: -2}, nil)), access.ErrInvalidLimit, "a negative limit")
-	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "none", want, nil)), database.ErrNotFound, "an unknown group")
+	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "group", keys.Limits{Channels: -2}, nil, nil)), access.ErrInvalidLimit, "a negative limit")
+	testenv.Is(t, testenv.Error(access.SetLimits(t.Context(), store, "none", want, nil, nil)), database.ErrNotFound, "an unknown group")
 	testenv.Equal(t, testenv.Must(store.GroupLimits(t.Context(), "group"))(t), want, "stored")
 }
 

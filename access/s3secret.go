@@ -93,7 +93,7 @@ func reseal(ctx context.Context, store keys.Store, box *sealed.Box, id string) e
 			k.S3Secret = box.Seal(id, secret)
 		}
 		return err
-	})
+	}, nil)
 	if errors.Is(err, database.ErrNotFound) {
 		return nil
 	}

@@ -114,7 +114,7 @@ func TestS3Secrets(t *testing.T) {
 		never := time.Time{}
 		change(access.KeyChange{Expires: &never})
 		wantSecret(t, "a key that does not expire any more", k, id, renewed)
-		testenv.Must(command.RevokeKey(t.Context(), id))(t)
+		testenv.Must(command.RevokeKey(t.Context(), id, nil))(t)
 		time.Sleep(2 * time.Second)
 		wantSecret(t, "a revoked key", k, id, "")
 		testenv.Is(t, testenv.Error(k.Recheck(t.Context(), caller)), access.ErrUnknownKey, "a revoked key's caller")

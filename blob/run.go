@@ -18,6 +18,17 @@ func (s *Service) Purge(ctx context.Context) error {
 
 // purge is Purge, and returns the number of rows that it handled.
 func (s *Service) purge(ctx context.Context) (rows int64, err error) {
+	for _, step := range []func(context.Context, int) (int, error){s.meta.Purge, s.opt.PurgeMore} {
+		n, err := s.purgeBy(ctx, step)
+		if rows += n; err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// purgeBy repeats a step, which handles a number of rows at most, until it has handled all.
+func (s *Service) purgeBy(ctx context.Context, step func(context.Context, int) (int, error)) (rows int64, err error) {
 	const batch = 500
 	pace := s.newPacer()
 	for {
@@ -25,7 +36,7 @@ func (s *Service) purge(ctx context.Context) (rows int64, err error) {
 		if err != nil {
 			return rows, err
 		}
-		n, err := s.meta.Purge(ctx, size)
+		n, err := step(ctx, size)
 		rows += int64(n)
 		if err != nil || n == 0 {
 			return rows, err

@@ -73,6 +73,10 @@ type Options struct {
 	// DefaultSweepEvery.
 	PurgeEvery, SweepEvery time.Duration
 
+	// PurgeMore is called as a part of Purge, repeatedly until it returns 0. It handles up to about
+	// limit rows of other packages, and returns how many. nil means that there are none.
+	PurgeMore func(ctx context.Context, limit int) (int, error)
+
 	// ScrubPeriod is the period in which Run reads and checks all stored bytes once. 0 means that
 	// it does not, and lists no damage but what reads find.
 	ScrubPeriod time.Duration
@@ -162,6 +166,9 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 	}
 	if opt.NewID == nil {
 		opt.NewID = rand.Text
+	}
+	if opt.PurgeMore == nil {
+		opt.PurgeMore = func(context.Context, int) (int, error) { return 0, nil }
 	}
 	opt.PurgeEvery = cmp.Or(opt.PurgeEvery, DefaultPurgeEvery)
 	opt.SweepEvery = cmp.Or(opt.SweepEvery, DefaultSweepEvery)

@@ -19,7 +19,7 @@ import (
 // Classes of errors. An error that the server reported belongs to the class of its status, and to
 // ErrOutcomeUnknown by its code; use errors.Is.
 var (
-	ErrInvalid            = errors.New("the request is invalid")              // 400
+	ErrInvalid            = errors.New("the request is invalid")              // 400, 428
 	ErrUnauthorized       = errors.New("the key is missing or unknown")       // 401
 	ErrPaymentRequired    = errors.New("the request is not paid for")         // 402
 	ErrForbidden          = errors.New("the key does not permit the request") // 403
@@ -145,6 +145,7 @@ var classes = map[int]error{
 	http.StatusConflict:                     ErrConflict,
 	http.StatusGone:                         ErrGone,
 	http.StatusPreconditionFailed:           ErrPreconditionFailed,
+	http.StatusPreconditionRequired:         ErrInvalid,
 	http.StatusRequestedRangeNotSatisfiable: ErrRangeInvalid,
 	http.StatusTooManyRequests:              ErrRateLimited,
 	http.StatusBadGateway:                   ErrUnavailable,

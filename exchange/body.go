@@ -91,7 +91,11 @@ func Confirm(r *access.Reservation, err error) {
 // would do so before the response, without a time limit. The caller's key is checked again
 // afterwards.
 func (x *Exchange) DiscardBody() error {
-	if x.Request.Method == http.MethodPut || x.Request.Method == http.MethodPost || x.Body.Ended() {
+	switch x.Request.Method {
+	case http.MethodPut, http.MethodPost, http.MethodPatch:
+		return nil
+	}
+	if x.Body.Ended() {
 		return nil
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(&x.Body, wire.MaxJSONBody+1))

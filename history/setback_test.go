@@ -46,7 +46,7 @@ func (f *folder) stop() {
 
 // write commits a change.
 func (f *folder) write(id string) error {
-	return testenv.Error(f.db.CreateKey(f.Context(), testKey(id)))
+	return testenv.Error(f.db.CreateKey(f.Context(), testKey(id), nil, nil))
 }
 
 // rest records a mark, as a node does from time to time and when it ends.

@@ -67,7 +67,7 @@ func newHostedOver(
 
 	good := secret(access.NewKey{Scopes: every})
 	revoked, revokedSecret := h.key(t, access.NewKey{Scopes: every})
-	testenv.OK(t, testenv.Error(h.meta.RevokeKey(context.Background(), revoked.ID)))
+	testenv.OK(t, testenv.Error(h.meta.RevokeKey(context.Background(), revoked.ID, nil)))
 	expired := secret(access.NewKey{Scopes: every, Expires: time.Now().Add(-time.Minute)})
 	h.wrong = []credential{
 		{"another scheme", []string{"Authorization", "Basic " + good}},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"sluice/access"
+	"sluice/admin"
 	"sluice/database"
 	"sluice/exchange"
 	"sluice/httpapi/internal/faults"
@@ -28,6 +30,7 @@ var (
 	errNoChannel      = errors.New("the channel does not exist")
 	errSessionExpired = errors.New("the session has expired")
 	errLinkForbidden  = errors.New("the link does not permit this request")
+	errNoIfMatch      = errors.New("an update needs If-Match: send the etag of the state that you have read")
 	errNoDigestHere   = errors.New("a digest of the whole blob is not supported here; send one with each part")
 )
 
@@ -40,6 +43,17 @@ var errorTable = exchange.NewErrors([]exchange.Row{
 	{Is: metering.ErrChannelNotFound, Code: wire.CodeChannelNotFound, Status: http.StatusPaymentRequired, Detail: "the channel of this sender, receiver, asset and paymentChannelId to pay with does not exist"},
 	{Is: metering.ErrChannelClosed, Code: wire.CodeChannelClosed, Status: http.StatusPaymentRequired, Detail: metering.ErrChannelClosed.Error()},
 	{Is: metering.ErrChannelExpired, Code: wire.CodeChannelExpired, Status: http.StatusPaymentRequired, Detail: metering.ErrChannelExpired.Error()},
+
+	{Is: admin.ErrNotFound, Code: wire.CodeNotFound},
+	{Is: admin.ErrBeyond, Code: wire.CodeBeyondKey},
+	{Is: admin.ErrEverything, Code: wire.CodeAccountForbidden},
+	{Is: admin.ErrLast, Code: wire.CodeLastAdminKey},
+	{Is: admin.ErrChanged, Code: wire.CodePreconditionFailed},
+	{Is: admin.ErrConflict, Code: wire.CodeConflict},
+	{Is: admin.ErrInvalid, Code: wire.CodeBadParameter},
+	{Is: access.ErrInvalidKey, Code: wire.CodeBadParameter},
+	{Is: access.ErrInvalidLimit, Code: wire.CodeBadParameter},
+	{Is: errNoIfMatch, Code: wire.CodePreconditionRequired},
 
 	{Is: errNoRoute, Code: wire.CodeRouteNotFound},
 	{Is: errNoSession, Code: wire.CodeSessionNotFound, Detail: errNoSession.Error()},

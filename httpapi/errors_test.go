@@ -28,7 +28,7 @@ var notForClients = []string{
 	"history.ErrForeignStore", "history.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName", "blob.errAge",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName", "bytestore.ErrReadOnly",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrNodesRun", "database.ErrClock", "database.ErrLongStop", "database.ErrDamagedRow",
-	"access/keys.ErrGroupLimits", "access.ErrInvalidKey", "access.ErrInvalidLimit", // in the commands key and group
+	"access/keys.ErrGroupLimits", "access/actions.ErrStale", // which package admin handles
 	"paychan.ErrUncollected", "metastore.ErrNameHasBlobs", "metastore.ErrTooManyAliases",
 }
 
@@ -38,7 +38,7 @@ func TestEverySentinelHasAStatus(t *testing.T) {
 		texts = append(texts, row.Is.Error())
 	}
 	known := map[string]bool{}
-	for _, pkg := range []string{"blob", "history", "integrity", "session", "paychan", "access", "access/keys", "bytestore", "database", "metastore", "ledger", "metering"} {
+	for _, pkg := range []string{"blob", "history", "integrity", "session", "paychan", "access", "access/keys", "access/actions", "admin", "bytestore", "database", "metastore", "ledger", "metering"} {
 		for name, text := range testenv.Sentinels(t, "../"+pkg) {
 			known[pkg+"."+name] = true
 			listed := slices.Contains(texts, text)

@@ -36,10 +36,10 @@ const maxExactInteger = 1<<53 - 1
 
 // readJSON decodes a request's body, a JSON object, into the struct that into points to, and
 // returns the body. An empty body is the empty object; callers check for required members
-// themselves (missingMember). Unknown members are ignored, and null is equivalent to an absent
-// member. Names are case-sensitive. It returns errContentEncoding, exchange.ErrBodyTooLarge,
-// errMalformedJSON, errNumberTooLarge, or the errors of reading the body.
-func readJSON(r *http.Request, into any) ([]byte, error) {
+// themselves (missingMember). Unless options say so, unknown members are ignored, and null is
+// equivalent to an absent member. Names are case-sensitive. It returns errContentEncoding,
+// exchange.ErrBodyTooLarge, errMalformedJSON, errNumberTooLarge, or the errors of reading the body.
+func readJSON(r *http.Request, into any, options ...json.Options) ([]byte, error) {
 	if err := checkContentEncoding(r.Header); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func readJSON(r *http.Request, into any) ([]byte, error) {
 	if len(body) > maxJSONBody {
 		return nil, tooLarge()
 	}
-	return body, decodeJSON(body, into)
+	return body, decodeJSON(body, into, options...)
 }
 
 func tooLarge() error { return exchange.BodyTooLarge(maxJSONBody) }
@@ -76,14 +76,14 @@ func checkContentEncoding(h http.Header) error {
 
 // decodeJSON is readJSON for a body in memory. By default, the library refuses duplicate members,
 // invalid UTF-8, unpaired surrogates, trailing data, and excessive nesting.
-func decodeJSON(data []byte, into any) error {
+func decodeJSON(data []byte, into any, options ...json.Options) error {
 	if len(bytes.Trim(data, " \t\r\n")) == 0 {
 		return nil
 	}
 	if jsontext.Value(data).Kind() != '{' {
 		return fmt.Errorf("%w: it must be a JSON object", errMalformedJSON)
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err := json.Unmarshal(data, into, options...); err != nil {
 		return explainJSON(err)
 	}
 	return nil
@@ -109,6 +109,9 @@ func explainJSON(err error) error {
 		return fmt.Errorf("%w: %w", errMalformedJSON, err)
 	}
 	member := memberOf(semantic.JSONPointer)
+	if errors.Is(err, json.ErrUnknownName) {
+		return fmt.Errorf("%w: %s is not known", errMalformedJSON, member)
+	}
 	if errors.Is(err, errNumberTooLarge) {
 		return fmt.Errorf("%s: %w", member, errNumberTooLarge)
 	}

@@ -219,7 +219,7 @@ func TestLinksEndWithTheirKey(t *testing.T) {
 		status int
 		code   wire.Code
 	}{
-		{"revoked", func(id string) error { return testenv.Error(l.meta.RevokeKey(t.Context(), id)) }, 401, wire.CodeCredentialUnknown},
+		{"revoked", func(id string) error { return testenv.Error(l.meta.RevokeKey(t.Context(), id, nil)) }, 401, wire.CodeCredentialUnknown},
 		{"expired", update(access.KeyChange{Expires: &past}), 401, wire.CodeCredentialUnknown},
 		{"another secret", update(access.KeyChange{S3: l.box}), 401, wire.CodeCredentialUnknown},
 		{"no secret", update(access.KeyChange{NoS3: true}), 401, wire.CodeCredentialUnknown},

@@ -14,6 +14,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/admin"
 	"sluice/exchange"
 	"sluice/test/testenv"
 	"sluice/wire"
@@ -35,7 +36,7 @@ func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 		}
 	}
 	var routed []string
-	for _, r := range routes(&Server{faucet: true}) {
+	for _, r := range routes(&Server{faucet: true, admin: &admin.Service{}}) {
 		routed = append(routed, r.Method+" "+strings.ReplaceAll(r.Pattern, "...}", "}"))
 	}
 	slices.Sort(described)
@@ -65,7 +66,7 @@ func TestOpenAPIOperationsAreWhole(t *testing.T) {
 // operations that need one with every kind of reads.
 func TestOpenAPIDeclaresWhereAKeyIsRequired(t *testing.T) {
 	asks := map[string]bool{}
-	s := testenv.Must(New(Config{Reads: access.ReadsPublic, Faucet: true}))(t)
+	s := testenv.Must(New(Config{Reads: access.ReadsPublic, Faucet: true, Admin: &admin.Service{}}))(t)
 	account := regexp.MustCompile(`\{[^}]*\}`)
 	for _, r := range s.router.Routes() {
 		m := s.router.Match(r.Method, account.ReplaceAllString(r.Pattern, "0x1"))
@@ -101,6 +102,10 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		"Figures": wire.Figures{}, "StorageFigures": wire.StorageFigures{}, "GarbageFigures": wire.GarbageFigures{}, "SessionFigures": wire.SessionFigures{},
 		"ChannelFigures": wire.ChannelFigures{}, "Interval": wire.Interval{},
 		"BeginUpload": wire.BeginUpload{}, "CompleteUpload": wire.CompleteUpload{}, "CreateSession": wire.CreateSession{},
+		"Grant": wire.Grant{}, "CreateKey": wire.CreateKey{}, "UpdateKey": wire.UpdateKey{}, "Key": wire.Key{}, "IssuedKey": wire.IssuedKey{}, "KeyPage": wire.KeyPage{},
+		"Group": wire.Group{}, "UpdateGroup": wire.UpdateGroup{}, "GroupPage": wire.GroupPage{}, "SetAlias": wire.SetAlias{}, "Alias": wire.Alias{}, "AliasPage": wire.AliasPage{},
+		"Damage": wire.Damage{}, "DamagedBlob": wire.DamagedBlob{}, "DamagePage": wire.DamagePage{}, "OpenUpload": wire.OpenUpload{}, "OpenUploadPage": wire.OpenUploadPage{},
+		"Action": wire.Action{}, "ActionPage": wire.ActionPage{},
 		"RenewPayment": wire.RenewPayment{}, "ReconcileChannel": wire.ReconcileChannel{}, "Reconciliation": wire.Reconciliation{}, "ChainChannel": wire.ChainChannel{},
 	} {
 		schema := schemas[name]
@@ -113,7 +118,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		if !slices.Equal(described, members) {
 			t.Errorf("%s has the members %v, and %v are described", name, members, described)
 		}
-		request := name == "BeginUpload" || name == "CompleteUpload" || name == "CreateSession" || name == "RenewPayment" || name == "ReconcileChannel" || name == "CopyBlob" || name == "BlobName"
+		request := name == "BeginUpload" || name == "CompleteUpload" || name == "CreateSession" || name == "RenewPayment" || name == "ReconcileChannel" || name == "CopyBlob" || name == "BlobName" || name == "CreateKey" || name == "UpdateKey"
 		if !request && !slices.Equal(describedAlways, required) { // a request states its own
 			t.Errorf("%s always has the members %v, and %v are described as required", name, required, describedAlways)
 		}

@@ -51,7 +51,7 @@ func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 	}{
 		{"another key was made", func(t *testing.T, _ string) { h.key(t, all) }, 0, ""},
 		{"revoked", func(t *testing.T, id string) {
-			testenv.OK(t, testenv.Error(h.meta.RevokeKey(ctx, id)))
+			testenv.OK(t, testenv.Error(h.meta.RevokeKey(ctx, id, nil)))
 		}, 401, wire.CodeCredentialUnknown},
 		{"expired", update(access.KeyChange{Expires: &past}), 401, wire.CodeCredentialUnknown},
 		{"without the scope", update(access.KeyChange{Scopes: []access.Scope{access.ScopeRead}}), 403, wire.CodeScopeMissing},
@@ -159,7 +159,7 @@ func TestWriteInDoubtStaysInDoubt(t *testing.T) {
 	h := newHostedOver(t, m.around, access.ReadsPublic, access.ScopeWrite)
 	key, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}})
 	m.fail(database.ErrUnknownOutcome)
-	m.committing = func() { testenv.Check(t, testenv.Error(h.meta.RevokeKey(t.Context(), key.ID))) }
+	m.committing = func() { testenv.Check(t, testenv.Error(h.meta.RevokeKey(t.Context(), key.ID, nil))) }
 	h.refused(t, 503, wire.CodeOutcomeUnknown, "PUT", "/v1/blobs/ours/name", "x", "Authorization", "Bearer "+secret)
 	if !h.has(t, "name") {
 		t.Error("the write was committed and is not there")

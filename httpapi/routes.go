@@ -84,6 +84,9 @@ func routes(s *Server) []router.Route[operation] {
 	if s.faucet {
 		write("POST", "/v1/local/faucet", public(), s.openFaucet)
 	}
+	if s.admin != nil && s.adminRouter == nil {
+		table = append(table, adminRoutes(s)...)
+	}
 	unprefixed("GET", "/livez", operation{rule: public(), handle: s.livez, probe: true})
 	unprefixed("GET", "/readyz", operation{rule: public(), handle: s.readyz, probe: true})
 	unprefixed("GET", "/openapi.yaml", operation{rule: public(), handle: s.getOpenAPI})

@@ -46,6 +46,11 @@ func New(c Config) (*Server, error) {
 		}
 	}
 	s.info = wire.Info{Version: c.Version, Profile: c.Profile(), URL: c.URL, Reads: string(c.Reads), Payment: c.Payment}
+	if s.admin = c.Admin; c.Admin != nil && c.AdminApart {
+		if s.adminRouter, err = newRouter(c.BasePath, adminRoutes(s)); err != nil {
+			return nil, err
+		}
+	}
 	if s.router, err = newRouter(c.BasePath, routes(s)); err != nil {
 		return nil, err
 	}
@@ -61,21 +66,24 @@ func CheckCacheControl(value string) error { return headers.CheckCacheControl(va
 // ServeHTTP serves one request and logs one line about it, or counts it (see logbuffer.Sampler). An
 // error or a panic becomes an error response or, after a response's first byte, closes the
 // connection.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serveFrom(s.router, w, r) }
+
+// serveFrom is ServeHTTP for one router's routes.
+func (s *Server) serveFrom(routes *router.Router[operation], w http.ResponseWriter, r *http.Request) {
 	x := &call{}
 	s.Begin(&x.Exchange, &s.door, w, r)
 	defer x.End()
-	if err := s.serve(x); err != nil {
+	if err := s.serve(x, routes); err != nil {
 		x.Fail(err)
 	}
 }
 
-func (s *Server) serve(x *call) error {
+func (s *Server) serve(x *call, routes *router.Router[operation]) error {
 	if err := x.Open(); err != nil {
 		return err
 	}
 	r := x.Request
-	m := s.router.Match(r.Method, router.EscapedPath(r.URL))
+	m := routes.Match(r.Method, router.EscapedPath(r.URL))
 	x.Pattern, x.params = m.Pattern, m.Params
 	defer x.Leave()
 	if err := s.admit(x, m); err != nil {

@@ -8,6 +8,7 @@ import (
 	"context"
 
 	"sluice/access"
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/console"
 	"sluice/database"
@@ -55,6 +56,9 @@ type Config struct {
 	Census func(context.Context) (database.Census, error)
 
 	Console *console.Console // served at /console/; nil: there is none
+
+	Admin      *admin.Service // served at /v1/admin/; nil: it is not
+	AdminApart bool           // it is served by AdminHandler only
 }
 
 // Inspection reads the data that a service's operator sees.
@@ -88,12 +92,14 @@ type Server struct {
 	console            *console.Console // nil: there is none
 	basePath           string           // "" or "/NAME"
 
-	router     *router.Router[operation]
-	door       exchange.Door
-	inspection Inspection
-	census     func(context.Context) (database.Census, error)
-	history    *metrics.History
-	figures    figures
+	router      *router.Router[operation]
+	admin       *admin.Service
+	adminRouter *router.Router[operation] // of AdminHandler; nil: there is none
+	door        exchange.Door
+	inspection  Inspection
+	census      func(context.Context) (database.Census, error)
+	history     *metrics.History
+	figures     figures
 
 	info    wire.Info // without limits
 	openAPI []byte    // with the URL of this instance; shared by all responses

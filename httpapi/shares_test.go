@@ -159,7 +159,7 @@ func TestChangeOfKeysRefusesNoKnownKey(t *testing.T) {
 			c.served(t, credential)
 		}
 		c.keys.takes.Store(int64(100 * time.Millisecond)) // so that unknown keys take all lookups
-		testenv.OK(t, testenv.Error(c.meta.RevokeKey(t.Context(), revoked.ID)))
+		testenv.OK(t, testenv.Error(c.meta.RevokeKey(t.Context(), revoked.ID, nil)))
 		c.poll()
 		before := c.keys.lookups.Load()
 		began := time.Now()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/access"
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/checksum"
 	"sluice/database"
@@ -164,7 +165,7 @@ func (s *Server) getUpload(x *call) error {
 	if err != nil {
 		return exchange.UploadError(err)
 	}
-	out := wire.UploadStatus{Upload: uploadJSON(u)}
+	out := wire.UploadStatus{Upload: admin.UploadOf(u)}
 	if len(parts) > limit {
 		parts = parts[:limit]
 		out.Next = &parts[limit-1].Index
@@ -173,25 +174,6 @@ func (s *Server) getUpload(x *call) error {
 		out.Parts = append(out.Parts, wire.Part{Index: part.Index, Size: part.Size})
 	}
 	return writePage(x, out, len(out.Parts))
-}
-
-func uploadJSON(u metastore.Upload) wire.Upload {
-	out := wire.Upload{
-		UploadID: u.ID,
-		Account:  u.Account,
-		Name:     u.Name,
-		PartSize: u.PartSize,
-		State:    string(u.State),
-		Bytes:    u.Bytes,
-		Created:  u.Created,
-	}
-	switch u.State {
-	case metastore.UploadOpen:
-		out.Expires = u.Touched.Add(metastore.UploadIdleLimit)
-	case metastore.UploadCommitted:
-		out.ETag = checksum.ETag(u.Size, u.CRC64)
-	}
-	return out
 }
 
 func (s *Server) listUploads(x *call) error {
@@ -219,7 +201,7 @@ func (s *Server) listUploads(x *call) error {
 	}
 	out := wire.UploadPage{Next: nextOf(uploads, more, func(u metastore.Upload) string { return u.ID })}
 	for _, u := range uploads {
-		out.Uploads = append(out.Uploads, uploadJSON(u))
+		out.Uploads = append(out.Uploads, admin.UploadOf(u))
 	}
 	return writePage(x, out, len(out.Uploads))
 }

@@ -139,7 +139,7 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 	testenv.OK(t, newWorkload(s, "").run(t.Context()))
 	testenv.Must(s.Meta.Purge(t.Context(), 1000))(t)
 	for _, k := range olderKeys {
-		testenv.Must(s.Meta.CreateKey(t.Context(), k))(t)
+		testenv.Must(s.Meta.CreateKey(t.Context(), k, nil, nil))(t)
 	}
 	testenv.OK(t, s.Close())
 	current := newRepository()

@@ -3,6 +3,8 @@ package metastore
 import (
 	"context"
 	"errors"
+
+	"sluice/access/actions"
 )
 
 // MaxAliases is the greatest number of aliases that an instance has: every node keeps all in
@@ -26,12 +28,15 @@ type Alias struct {
 
 // Aliases stores the aliases.
 type Aliases interface {
-	// SetAlias stores a new alias. Repeated, it has no effect. It returns ErrExists if the name is
-	// another account's alias, ErrNameHasBlobs, or ErrTooManyAliases.
-	SetAlias(ctx context.Context, a Alias) error
+	// SetAlias stores a new alias, and records the act. Repeated, it has no effect. It returns
+	// ErrExists if the name is another account's alias, ErrNameHasBlobs, ErrTooManyAliases, or
+	// actions.ErrStale.
+	SetAlias(ctx context.Context, a Alias, act *actions.Act) error
 
-	// DeleteAlias removes an alias. It returns ErrNotFound if there is none.
-	DeleteAlias(ctx context.Context, name string) error
+	// DeleteAlias removes an alias, and records the act, which act returns for the alias's account.
+	// act may be nil, and is called within the transaction, possibly several times. DeleteAlias
+	// returns ErrNotFound if there is no alias, act's error, or actions.ErrStale.
+	DeleteAlias(ctx context.Context, name string, act func(account string) (*actions.Act, error)) error
 
 	// ListAliases returns all aliases, sorted by name (bytewise).
 	ListAliases(ctx context.Context) ([]Alias, error)

@@ -111,6 +111,10 @@ type Uploads interface {
 	// first upload is always returned.
 	ListUploads(ctx context.Context, account, after string, limit int, bytes int64) (list []Upload, more bool, err error)
 
+	// OpenUploads returns up to limit open uploads of all accounts, sorted by id, with ids greater
+	// than after, and whether there are more. bytes is as in ListUploads.
+	OpenUploads(ctx context.Context, after string, limit int, bytes int64) (list []Upload, more bool, err error)
+
 	// UploadsByName returns up to q.Limit of an account's open uploads, sorted by name (bytewise)
 	// and a name's uploads by when they began, and whether there are more. Otherwise it is like
 	// ListUploads. The cost depends on the page alone, not on the uploads before or after it.

@@ -12,12 +12,23 @@ import (
 	"time"
 
 	"sluice/exchange"
+	"sluice/httpapi"
 	"sluice/internal/metrics"
 )
 
-// startAdmin serves metrics and profiles on addr, an address for operators only. It
-// returns a function that stops the server.
-func startAdmin(ctx context.Context, addr string, set *metrics.Set, log *slog.Logger) (stop func() error, err error) {
+// adminMux serves metrics and profiles, and the operations for administrators if they have no other
+// address.
+func adminMux(set *metrics.Set, api *httpapi.Server, log *slog.Logger) http.Handler {
+	mux := adminHandler(set, log)
+	if pattern, handler := api.AdminHandler(); handler != nil {
+		mux.Handle(pattern, handler)
+	}
+	return mux
+}
+
+// startAdmin serves mux on addr, an address for operators only. It returns a function that stops
+// the server.
+func startAdmin(ctx context.Context, addr string, mux http.Handler, log *slog.Logger) (stop func() error, err error) {
 	if addr == "" {
 		return func() error { return nil }, nil
 	}
@@ -29,7 +40,7 @@ func startAdmin(ctx context.Context, addr string, set *metrics.Set, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	handler := sameOriginOnly(adminHandler(set, log))
+	handler := sameOriginOnly(mux)
 	if exchange.IsLoopback(host) {
 		handler = loopbackOnly(handler)
 	} else {
@@ -64,7 +75,7 @@ func newAdminServer(handler http.Handler, log *slog.Logger) *http.Server {
 }
 
 // adminHandler serves metrics, profiles and /livez.
-func adminHandler(set *metrics.Set, log *slog.Logger) http.Handler {
+func adminHandler(set *metrics.Set, log *slog.Logger) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", set.Handler(log))
 	// Not /debug/pprof/cmdline: the command line may contain secrets.

@@ -3,6 +3,7 @@ package node
 import (
 	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -75,13 +76,13 @@ func TestAdminRefusesForeignPages(t *testing.T) {
 
 func TestAdminAddress(t *testing.T) {
 	busy := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	if _, err := startAdmin(t.Context(), busy.Addr().String(), metrics.NewSet(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--admin-addr") {
+	if _, err := startAdmin(t.Context(), busy.Addr().String(), http.NewServeMux(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--admin-addr") {
 		t.Errorf("a port in use: error %v, want one that names --admin-addr", err)
 	}
 	testenv.OK(t, busy.Close())
 	for addr, warns := range map[string]bool{"": false, "localhost:0": false, "127.0.0.1:0": false, "0.0.0.0:0": true} {
 		log := &logBuffer{}
-		stop, err := startAdmin(t.Context(), addr, metrics.NewSet(), slog.New(slog.NewTextHandler(log, nil)))
+		stop, err := startAdmin(t.Context(), addr, http.NewServeMux(), slog.New(slog.NewTextHandler(log, nil)))
 		testenv.OK(t, err)
 		if got := strings.Contains(log.String(), "level=WARN"); got != warns {
 			t.Errorf("--admin-addr %s: a warning is %v, want %v", addr, got, warns)

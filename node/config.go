@@ -53,6 +53,7 @@ type Config struct {
 type Network struct {
 	Addr           string   // host:port; host localhost means both loopback addresses, port 0 any
 	AdminAddr      string   // host:port for metrics and profiles; "" for none
+	AdminAPI       AdminAPI // where administrators are served
 	TLSCert        string   // PEM file with the certificate chain; "" for no TLS
 	TLSKey         string   // PEM file with the private key
 	Console        bool     // the web console is served
@@ -68,6 +69,16 @@ type Network struct {
 	CORSOrigins    []string
 	OpenToNetwork  bool
 }
+
+// AdminAPI is where the operations for administrators are served.
+type AdminAPI string
+
+// The places of AdminAPI.
+const (
+	AdminOff    AdminAPI = "off"    // nowhere
+	AdminPublic AdminAPI = "public" // below the base path, with all other operations
+	AdminApart  AdminAPI = "admin"  // below the base path on AdminAddr
+)
 
 // Callers states who may read.
 type Callers struct {
@@ -100,6 +111,7 @@ type Stores struct {
 	VerifyTTL    time.Duration
 	GarbageGrace time.Duration
 	ScrubPeriod  time.Duration // 0: no scrub
+	ActionsKeep  time.Duration // for how long administrators' actions are kept
 }
 
 // Shutdown states how the node drains.
@@ -168,6 +180,9 @@ func (c *Config) validateNetwork() error {
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key: either requires the other"))
+	}
+	if c.AdminAPI == AdminApart && c.AdminAddr == "" {
+		errs = append(errs, errors.New("--admin-api admin: it requires --admin-addr"))
 	}
 	if c.AuditReads && c.AuditLog == "" {
 		errs = append(errs, errors.New("--audit-reads: it requires --audit-log"))

@@ -128,7 +128,7 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 			return nil, errors.Join(err, n.stores.Close())
 		}
 	}
-	if n.stopAdmin, err = startAdmin(ctx, c.AdminAddr, n.metrics, log); err != nil {
+	if n.stopAdmin, err = startAdmin(ctx, c.AdminAddr, adminMux(n.metrics, n.api, log), log); err != nil {
 		return nil, errors.Join(err, n.stores.Close())
 	}
 	if n.listeners, n.port, err = listenForClients(ctx, c.Addr, log); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/sealed"
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/collect"
 	"sluice/console"
@@ -107,6 +108,9 @@ func (n *Node) newBlobs() *blob.Service {
 	opt.GarbageGrace = n.config.GarbageGrace
 	opt.VerifyTTL = n.config.VerifyTTL
 	opt.PurgeEvery, opt.SweepEvery, opt.ScrubPeriod = n.config.tuning().PurgeEvery, n.config.tuning().SweepEvery, n.config.ScrubPeriod
+	opt.PurgeMore = func(ctx context.Context, limit int) (int, error) {
+		return n.stores.Meta.PurgeActions(ctx, n.config.ActionsKeep, limit)
+	}
 	opt.Found = n.damageFound
 	opt.Busy = func() bool { return n.api.Busy() } // the tasks run once it is set
 	if fenced := opt.MayDelete; n.config.Location.Shared() {
@@ -199,6 +203,14 @@ func (n *Node) payment() wire.Payment {
 	return payment
 }
 
+// newAdmin returns the rules of administration, or nil if administrators are not served.
+func (n *Node) newAdmin() *admin.Service {
+	if n.config.AdminAPI == AdminOff {
+		return nil
+	}
+	return admin.New(n.stores.Meta, admin.Options{S3: n.s3Secrets, KeyLimits: n.config.KeyLimits})
+}
+
 // newAPI creates the HTTP interface on the services.
 func (n *Node) newAPI() (*httpapi.Server, error) {
 	c, stores := &n.config, n.stores
@@ -253,6 +265,8 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		Inspection:         n.stores.Meta,
 		Census:             n.census.recent,
 		Console:            page,
+		Admin:              n.newAdmin(),
+		AdminApart:         c.AdminAPI == AdminApart,
 		Faucet:             c.faucet(),
 		Faults:             c.Faults,
 	})

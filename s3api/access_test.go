@@ -147,7 +147,7 @@ func TestAccess(t *testing.T) {
 			admin := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Group: "g"})
 			stranger := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}, Accounts: other})
 			revoked := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}})
-			testenv.Must(h.database.RevokeKey(t.Context(), revoked.id))(t)
+			testenv.Must(h.database.RevokeKey(t.Context(), revoked.id, nil))(t)
 			expired := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Expires: time.Now().Add(-time.Second)})
 			testenv.Equal(t, send(t, writer.sign(h.request(t, "PUT", "/ours/a", "x"))).StatusCode, 200, "the first PUT")
 			for _, r := range routes {

@@ -16,7 +16,7 @@ func TestAliases(t *testing.T) {
 	database := openDatabase(t)
 	long := "0x" + strings.Repeat("ab", 32)
 	for _, a := range []metastore.Alias{{Name: "photos", Account: long}, {Name: "pictures", Account: long}} {
-		testenv.OK(t, database.SetAlias(t.Context(), a))
+		testenv.OK(t, database.SetAlias(t.Context(), a, nil))
 	}
 	aliases := testenv.Must(blob.LoadAliases(t.Context(), database))(t)
 	s := start(t, setup{database: database, config: func(c *Config) { c.Aliases = aliases }})
@@ -37,10 +37,10 @@ func TestAliases(t *testing.T) {
 
 func TestBucketNames(t *testing.T) {
 	for _, name := range []string{"abc", "a-b", "a.b", "0x1", strings.Repeat("a", 63)} {
-		testenv.Check(t, CheckBucket(name))
+		testenv.Check(t, blob.CheckBucket(name))
 	}
 	for _, name := range []string{"", "ab", strings.Repeat("a", 64), "Abc", "a_b", "-ab", "ab-", ".ab", "ab.", "a..b", "192.0.2.1", "a/b", "ä-b", "a\nb"} {
-		if CheckBucket(name) == nil {
+		if blob.CheckBucket(name) == nil {
 			t.Errorf("%q is accepted", name)
 		}
 	}

@@ -238,7 +238,7 @@ func TestBuckets(t *testing.T) {
 // TestBucketsOfAliases: a bucket that is an alias is there, with an object and without.
 func TestBucketsOfAliases(t *testing.T) {
 	database := openDatabase(t)
-	testenv.OK(t, database.SetAlias(t.Context(), metastore.Alias{Name: "photos", Account: "0x1"}))
+	testenv.OK(t, database.SetAlias(t.Context(), metastore.Alias{Name: "photos", Account: "0x1"}, nil))
 	aliases := testenv.Must(blob.LoadAliases(t.Context(), database))(t)
 	s := start(t, setup{database: database, config: func(c *Config) { c.Aliases = aliases }})
 	s.want(t, 200, "HEAD", "/photos", "")

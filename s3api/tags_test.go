@@ -110,7 +110,7 @@ func TestTagsOfBuckets(t *testing.T) {
 	}
 	s.want(t, 200, "PUT", "/created", "")
 	s.want(t, 200, "PUT", "/used/a", "x")
-	testenv.OK(t, s.database.SetAlias(t.Context(), metastore.Alias{Name: "photos", Account: "aliased"}))
+	testenv.OK(t, s.database.SetAlias(t.Context(), metastore.Alias{Name: "photos", Account: "aliased"}, nil))
 	aliases := testenv.Must(blob.LoadAliases(t.Context(), s.database))(t)
 	s = start(t, setup{database: s.database, config: func(c *Config) { c.Aliases = aliases }})
 	for _, path := range []string{"/created", "/used", "/photos"} {

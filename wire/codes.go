@@ -66,12 +66,14 @@ const (
 	CodeScopeMissing          Code = "scope_missing"
 	CodeAccountForbidden      Code = "account_forbidden"
 	CodeNameForbidden         Code = "name_forbidden"
+	CodeBeyondKey             Code = "beyond_key"
 	CodeQuotaExceeded         Code = "quota_exceeded"
 	CodeForbiddenOrigin       Code = "forbidden_origin"
 	CodeScriptForbidden       Code = "script_forbidden"
 	CodeRateLimited           Code = "rate_limited"
 	CodeTooManyAtOnce         Code = "too_many_at_once"
 	CodeRouteNotFound         Code = "route_not_found"
+	CodeNotFound              Code = "not_found"
 	CodeBlobNotFound          Code = "blob_not_found"
 	CodeUploadNotFound        Code = "upload_not_found"
 	CodeSessionNotFound       Code = "session_not_found"
@@ -81,6 +83,8 @@ const (
 	CodeUploadCommitted       Code = "upload_committed"
 	CodeUploadChanged         Code = "upload_changed"
 	CodeChannelExists         Code = "channel_exists"
+	CodeConflict              Code = "conflict"
+	CodeLastAdminKey          Code = "last_admin_key"
 	CodeMicropaymentStale     Code = "micropayment_stale"
 	CodeBlobExpired           Code = "blob_expired"
 	CodeUploadAborted         Code = "upload_aborted"
@@ -91,6 +95,7 @@ const (
 	CodeDepositOnChain        Code = "deposit_on_chain"
 	CodeLengthRequired        Code = "length_required"
 	CodePreconditionFailed    Code = "precondition_failed"
+	CodePreconditionRequired  Code = "precondition_required"
 	CodeTooLarge              Code = "too_large"
 	CodeContentEncoding       Code = "content_encoding"
 	CodeRangeNotSatisfiable   Code = "range_not_satisfiable"
@@ -148,12 +153,14 @@ var Codes = []CodeRow{
 	{Code: CodeScopeMissing, Status: 403},
 	{Code: CodeAccountForbidden, Status: 403},
 	{Code: CodeNameForbidden, Status: 403},
+	{Code: CodeBeyondKey, Status: 403},
 	{Code: CodeQuotaExceeded, Status: 403},
 	{Code: CodeForbiddenOrigin, Status: 403},
 	{Code: CodeScriptForbidden, Status: 403},
 	{Code: CodeRateLimited, Status: 429, Retry: RetryLater},
 	{Code: CodeTooManyAtOnce, Status: 429, Retry: RetryLater},
 	{Code: CodeRouteNotFound, Status: 404},
+	{Code: CodeNotFound, Status: 404},
 	{Code: CodeBlobNotFound, Status: 404, Ended: EndedBlob},
 	{Code: CodeUploadNotFound, Status: 404, Ended: EndedUpload},
 	{Code: CodeSessionNotFound, Status: 404, Payment: true, Ended: EndedSession},
@@ -163,6 +170,8 @@ var Codes = []CodeRow{
 	{Code: CodeUploadCommitted, Status: 409, Ended: EndedUpload},
 	{Code: CodeUploadChanged, Status: 409, Retry: RetryLater},
 	{Code: CodeChannelExists, Status: 409},
+	{Code: CodeConflict, Status: 409},
+	{Code: CodeLastAdminKey, Status: 409},
 	{Code: CodeMicropaymentStale, Status: 409},
 	{Code: CodeBlobExpired, Status: 410, Ended: EndedBlob},
 	{Code: CodeUploadAborted, Status: 410, Ended: EndedUpload},
@@ -173,6 +182,7 @@ var Codes = []CodeRow{
 	{Code: CodeDepositOnChain, Status: 409},
 	{Code: CodeLengthRequired, Status: 411},
 	{Code: CodePreconditionFailed, Status: 412},
+	{Code: CodePreconditionRequired, Status: 428},
 	{Code: CodeTooLarge, Status: 413},
 	{Code: CodeContentEncoding, Status: 415},
 	{Code: CodeRangeNotSatisfiable, Status: 416},

@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"sluice/access/actions"
+	"sluice/database"
 )
 
 // ErrGroupLimits means that a key's group has other limits.
@@ -27,14 +30,22 @@ type Key struct {
 	Revoked  time.Time // set by the store; zero: not revoked
 }
 
-// Store stores the API keys. It retains a key forever, even after it expired or was revoked, so
-// that its past actions can be attributed.
+// Group is a group of keys.
+type Group struct {
+	Name   string
+	Limits Limits
+}
+
+// Store stores the API keys. Its methods that change something record an act, which may be nil, and
+// return actions.ErrStale if it was decided by other keys. It retains a key forever, even after it
+// expired or was revoked, so that its past actions can be attributed.
 type Store interface {
 	// CreateKey stores a new key and returns it as stored; k.Revoked is ignored. A group's first
 	// key sets the group's limits. For a further key k.Limits must be zero or equal to them, and
-	// the returned key has the group's limits. It returns ErrGroupLimits if they differ, or
-	// ErrExists if the id is in use.
-	CreateKey(ctx context.Context, k Key) (Key, error)
+	// the returned key has the group's limits. With once, a repeated call returns the key of the
+	// first one, as it is now. It returns ErrGroupLimits if they differ, ErrExists if the id is in
+	// use, database.ErrIdempotencyReuse, or actions.ErrStale.
+	CreateKey(ctx context.Context, k Key, act *actions.Act, once *database.Idempotency) (Key, error)
 
 	// Key returns a key, also an expired or revoked one, or ErrNotFound.
 	Key(ctx context.Context, id string) (Key, error)
@@ -44,12 +55,12 @@ type Store interface {
 	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
 	// UpdateKey changes a key and returns it as stored. It calls change with the key. change may
-	// change Label, Grants, S3Secret and Expires; UpdateKey ignores other changes. It
+	// change Label, Grants, Hash, S3Secret and Expires; UpdateKey ignores other changes. It
 	// calls change within the transaction, possibly several times, so that no concurrent update is
 	// lost; change must have no other effect. If change returns an error, UpdateKey has no effect
 	// and returns it. A revoked key remains revoked. It returns ErrNotFound if there is no such
 	// key.
-	UpdateKey(ctx context.Context, id string, change func(k *Key) error) (Key, error)
+	UpdateKey(ctx context.Context, id string, change func(k *Key) error, act *actions.Act) (Key, error)
 
 	// GroupLimits returns a group's limits, or ErrNotFound if it never had a key.
 	GroupLimits(ctx context.Context, group string) (Limits, error)
@@ -57,12 +68,16 @@ type Store interface {
 	// SetGroupLimits changes a group's limits, which all its keys share, and returns them as
 	// stored. It calls change as UpdateKey does. It returns ErrNotFound if the group never had a
 	// key.
-	SetGroupLimits(ctx context.Context, group string, change func(l *Limits)) (Limits, error)
+	SetGroupLimits(ctx context.Context, group string, change func(l *Limits), act *actions.Act) (Limits, error)
+
+	// ListGroups returns up to limit groups that had a key, sorted by name (bytewise), with names
+	// greater than after.
+	ListGroups(ctx context.Context, after string, limit int) ([]Group, error)
 
 	// RevokeKey revokes a key permanently and returns it. Repeated, it has no effect:
 	// Revoked remains the first call's time. It returns ErrNotFound if there is no such
 	// key.
-	RevokeKey(ctx context.Context, id string) (Key, error)
+	RevokeKey(ctx context.Context, id string, act *actions.Act) (Key, error)
 
 	// KeysVersion returns a number that changes with every CreateKey, UpdateKey, SetGroupLimits and
 	// RevokeKey that has an effect, through any handle and in any process. If KeysVersion returns

@@ -97,7 +97,7 @@ func (p *Probe) Channel(id, sender string, deposit int64) ledger.Channel {
 
 // NewKey creates a key in a new group.
 func (p *Probe) NewKey(id string) keys.Key {
-	k, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "group of " + id})
+	k, err := p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "group of " + id}, nil, nil)
 	p.OK(err, "create key %q", id)
 	return k
 }

@@ -19,10 +19,10 @@ func TestAliasesAreBounded(t *testing.T) {
 			executeBoth(t, s, "INSERT INTO aliases (name, account) VALUES "+rows[2:])
 		}
 		one := metastore.Alias{Name: "more", Account: "x"}
-		testenv.Is(t, s.SetAlias(t.Context(), one), metastore.ErrTooManyAliases, "one alias more")
-		testenv.OK(t, s.SetAlias(t.Context(), metastore.Alias{Name: "7", Account: "x"})) // there is one
-		testenv.OK(t, s.DeleteAlias(t.Context(), "7"))
-		testenv.OK(t, s.SetAlias(t.Context(), one))
+		testenv.Is(t, s.SetAlias(t.Context(), one, nil), metastore.ErrTooManyAliases, "one alias more")
+		testenv.OK(t, s.SetAlias(t.Context(), metastore.Alias{Name: "7", Account: "x"}, nil)) // there is one
+		testenv.OK(t, s.DeleteAlias(t.Context(), "7", nil))
+		testenv.OK(t, s.SetAlias(t.Context(), one, nil))
 		testenv.Equal(t, len(testenv.Must(s.ListAliases(t.Context()))(t)), metastore.MaxAliases, "aliases")
 	})
 }

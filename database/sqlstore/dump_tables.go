@@ -47,6 +47,7 @@ var dumped = []table{
 	{name: "keys_version", key: []string{"version"}},
 	{name: "places", key: []string{"account", "name", "exact"}, rest: []string{"reads", "lists", "may_open", "blocked_since", "blocked_reason", "blocked_by", "mark", "number"}},
 	{name: "places_version", key: []string{"one"}, rest: []string{"number", "marks", "live", "empty", "forgotten"}},
+	{name: "actions", key: []string{"id"}, rest: []string{"key_id", "key_group", "source", "name", "subject", "accounts", "was", "became"}},
 	{name: "aliases", key: []string{"name"}, rest: []string{"account"}},
 	{name: "aliases_version", key: []string{"version"}},
 	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usage.Columns, ", ")},

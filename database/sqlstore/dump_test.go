@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/access/keys"
 	"sluice/access/places"
 	"sluice/database"
@@ -193,14 +194,16 @@ func fill(tb testing.TB, s *Store, parts int) {
 		return err
 	}))
 	f.note(f.Purge(f.ctx, 3)) // some sales are folded, and some rows of usage remain
-	f.note(f.CreateKey(f.ctx, keys.Key{ID: "all", Group: "g", Limits: keys.Limits{StoredBytes: -1}, S3Secret: []byte("sealed")}))
-	f.note(f.CreateKey(f.ctx, keys.Key{ID: "none", Group: "g", Limits: keys.Limits{StoredBytes: -1}, Grants: []keys.Grant{{Accounts: []string{}}}, Label: "label"}))
-	f.note(f.RevokeKey(f.ctx, "none"))
+	f.note(f.CreateKey(f.ctx, keys.Key{ID: "all", Group: "g", Limits: keys.Limits{StoredBytes: -1}, S3Secret: []byte("sealed")}, nil, nil))
+	f.note(f.CreateKey(f.ctx, keys.Key{ID: "none", Group: "g", Limits: keys.Limits{StoredBytes: -1}, Grants: []keys.Grant{{Accounts: []string{}}}, Label: "label"}, nil, nil))
+	act := &actions.Act{Action: actions.Action{Name: "key.revoke", Accounts: []string{"0x1"}, Before: []byte("{}")}}
+	act.Keys, _ = f.KeysVersion(f.ctx)
+	f.note(f.RevokeKey(f.ctx, "none", act))
 	f.note(f.ChangePlace(f.ctx, places.Place{Account: "\xff", Name: "a/\x00"}, func(s *places.Settings) error {
 		*s = places.Settings{Reads: "public", Blocked: &places.Block{Reason: "r", By: "key"}}
 		return nil
 	}))
-	f.note(nil, f.SetAlias(f.ctx, metastore.Alias{Name: "alias", Account: "0x1"}))
+	f.note(nil, f.SetAlias(f.ctx, metastore.Alias{Name: "alias", Account: "0x1"}, nil))
 	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))
 	f.note(f.Lease(f.ctx, "background", "me", time.Minute))
 	testenv.OK(tb, errors.Join(f.errs...))

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/access/keys"
 	"sluice/database"
+	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/requests"
 )
 
 // keyQuery begins a query for keys with their groups' limits. Its columns are in keyFields' order.
@@ -115,23 +118,40 @@ func listOf[To, From string | []byte](list []From) []To {
 }
 
 // CreateKey implements keys.Store.
-func (s *Store) CreateKey(ctx context.Context, k keys.Key) (keys.Key, error) {
+func (s *Store) CreateKey(ctx context.Context, k keys.Key, act *actions.Act, once *database.Idempotency) (keys.Key, error) {
 	if k.ID == "" || k.Group == "" {
 		return keys.Key{}, errors.New("sqlstore: a key needs an id and a group")
 	}
 	k.Expires, k.Revoked = engine.Truncate(k.Expires), time.Time{}
 	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Key, error) {
-		created := k
-		created.Created = t.Now
-		if err := t.addKey(created); err != nil {
+		if once == nil {
+			return t.createKey(k, act)
+		}
+		id, found, err := requests.Find(t.Tx, once)
+		if err != nil {
+			return k, err
+		}
+		if found {
+			return t.key(string(id))
+		}
+		created, err := t.createKey(k, act)
+		if err != nil {
 			return created, err
 		}
-		var err error
-		if created.Limits, err = t.joinGroup(k.Group, k.Limits); err != nil {
-			return created, err
-		}
-		return created, t.keysChanged()
+		return created, requests.Record(t.Tx, once, []byte(k.ID))
 	})
+}
+
+func (t storeTx) createKey(k keys.Key, act *actions.Act) (keys.Key, error) {
+	k.Created = t.Now
+	if err := t.addKey(k); err != nil {
+		return k, err
+	}
+	var err error
+	if k.Limits, err = t.joinGroup(k.Group, k.Limits); err != nil {
+		return k, err
+	}
+	return k, t.keysChanged(act)
 }
 
 func (t storeTx) addKey(k keys.Key) error {
@@ -183,7 +203,7 @@ func (s *Store) GroupLimits(ctx context.Context, group string) (keys.Limits, err
 }
 
 // SetGroupLimits implements keys.Store.
-func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*keys.Limits)) (keys.Limits, error) {
+func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*keys.Limits), act *actions.Act) (keys.Limits, error) {
 	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Limits, error) {
 		limits, err := t.groupLimits(group)
 		if err != nil {
@@ -199,14 +219,36 @@ func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*k
 		if _, err := t.Exec(`UPDATE key_groups SET `+strings.Join(sets, ", ")+` WHERE name = $1`, in...); err != nil {
 			return limits, err
 		}
-		return limits, t.keysChanged()
+		return limits, t.keysChanged(act)
 	})
 }
 
-// keysChanged sets a KeysVersion that there never was, even if the database was set back and keys
-// are changed in another way. Concurrent changes of keys wait for each other, which is acceptable
-// because they are rare.
-func (t storeTx) keysChanged() error {
+// ListGroups implements keys.Store.
+func (s *Store) ListGroups(ctx context.Context, after string, limit int) ([]keys.Group, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t storeTx) ([]keys.Group, error) {
+		var g keys.Group
+		return engine.Collect(t.Tx, `SELECT g.name, `+limitColumns+` FROM key_groups g WHERE g.name > $1 ORDER BY g.name LIMIT ($2 + 0)`,
+			engine.Args{[]byte(after), int64(limit)}, append(engine.Args{&g.Name}, limitFields(&g.Limits)...), &g)
+	})
+}
+
+// ListActions implements actions.Store.
+func (s *Store) ListActions(ctx context.Context, before string, limit int) ([]actions.Action, error) {
+	return engine.ResultOf(ctx, s.in.ReadList, func(t storeTx) ([]actions.Action, error) { return acts.List(t.Tx, before, limit) })
+}
+
+// PurgeActions implements actions.Store.
+func (s *Store) PurgeActions(ctx context.Context, keep time.Duration, limit int) (int, error) {
+	return purge(ctx, s.db.WriteForDeletion, limit, func(t *engine.Tx, limit int) (int, error) { return acts.Purge(t, keep, limit) })
+}
+
+// keysChanged records the act, and sets a KeysVersion that there never was, even if the database
+// was set back and keys are changed in another way. Concurrent changes of keys wait for each other,
+// which is acceptable because they are rare.
+func (t storeTx) keysChanged(act *actions.Act) error {
+	if err := acts.Record(t.Tx, act); err != nil {
+		return err
+	}
 	_, err := t.Exec(`UPDATE keys_version SET version = $1`, rand.Int64())
 	return err
 }
@@ -229,7 +271,7 @@ func (t storeTx) key(id string) (keys.Key, error) {
 }
 
 // UpdateKey implements keys.Store.
-func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key) error) (keys.Key, error) {
+func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key) error, act *actions.Act) (keys.Key, error) {
 	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Key, error) {
 		k, err := t.key(id)
 		if err != nil {
@@ -239,17 +281,17 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)
 		if err := change(&changed); err != nil {
 			return k, err
 		}
-		k.Label, k.Grants, k.S3Secret = changed.Label, changed.Grants, changed.S3Secret
+		k.Label, k.Grants, k.S3Secret, k.Hash = changed.Label, changed.Grants, changed.S3Secret, changed.Hash
 		k.Expires = engine.Truncate(changed.Expires)
 		granted, err := grants(k.Grants).column()
 		if err != nil {
 			return k, err
 		}
-		if _, err := t.Exec(`UPDATE api_keys SET label = $2, grants = $3, expires = $4, s3_secret = $5 WHERE id = $1`,
-			[]byte(id), []byte(k.Label), granted, engine.Micros(k.Expires), engine.BytesColumn(k.S3Secret)); err != nil {
+		if _, err := t.Exec(`UPDATE api_keys SET label = $2, grants = $3, expires = $4, s3_secret = $5, hash = $6 WHERE id = $1`,
+			[]byte(id), []byte(k.Label), granted, engine.Micros(k.Expires), engine.BytesColumn(k.S3Secret), k.Hash[:]); err != nil {
 			return k, err
 		}
-		return k, t.keysChanged()
+		return k, t.keysChanged(act)
 	})
 }
 
@@ -263,11 +305,11 @@ func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]keys.K
 }
 
 // RevokeKey implements keys.Store.
-func (s *Store) RevokeKey(ctx context.Context, id string) (keys.Key, error) {
+func (s *Store) RevokeKey(ctx context.Context, id string, act *actions.Act) (keys.Key, error) {
 	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (keys.Key, error) {
 		n, err := t.Exec(`UPDATE api_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL`, []byte(id), engine.Micros(t.Now))
 		if err == nil && n > 0 {
-			err = t.keysChanged()
+			err = t.keysChanged(act)
 		}
 		if err != nil {
 			return keys.Key{}, err

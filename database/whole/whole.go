@@ -2,6 +2,7 @@
 package whole
 
 import (
+	"sluice/access/actions"
 	"sluice/access/keys"
 	"sluice/access/places"
 	"sluice/database"
@@ -17,6 +18,7 @@ type Database interface {
 	ledger.Store
 	keys.Store
 	places.Store
+	actions.Store
 	lease.Leases
 	database.Properties
 	database.Nodes

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/access/keys"
 	"sluice/access/places"
 	"sluice/database"
@@ -98,17 +99,17 @@ func (d tracedDatabase) TotalStored(ctx context.Context) (_ int64, _ int64, err 
 }
 
 // SetAlias implements metastore.Aliases.
-func (d tracedDatabase) SetAlias(ctx context.Context, a metastore.Alias) (err error) {
+func (d tracedDatabase) SetAlias(ctx context.Context, a metastore.Alias, act *actions.Act) (err error) {
 	ctx, span := d.begin(ctx, "metastore.SetAlias")
 	defer span.end(&err)
-	return d.Database.SetAlias(ctx, a)
+	return d.Database.SetAlias(ctx, a, act)
 }
 
 // DeleteAlias implements metastore.Aliases.
-func (d tracedDatabase) DeleteAlias(ctx context.Context, name string) (err error) {
+func (d tracedDatabase) DeleteAlias(ctx context.Context, name string, act func(account string) (*actions.Act, error)) (err error) {
 	ctx, span := d.begin(ctx, "metastore.DeleteAlias")
 	defer span.end(&err)
-	return d.Database.DeleteAlias(ctx, name)
+	return d.Database.DeleteAlias(ctx, name, act)
 }
 
 // ListAliases implements metastore.Aliases.
@@ -179,6 +180,13 @@ func (d tracedDatabase) ListUploads(ctx context.Context, account, after string, 
 	ctx, span := d.begin(ctx, "metastore.ListUploads")
 	defer span.end(&err)
 	return d.Database.ListUploads(ctx, account, after, limit, bytes)
+}
+
+// OpenUploads implements metastore.Uploads.
+func (d tracedDatabase) OpenUploads(ctx context.Context, after string, limit int, bytes int64) (_ []metastore.Upload, _ bool, err error) {
+	ctx, span := d.begin(ctx, "metastore.OpenUploads")
+	defer span.end(&err)
+	return d.Database.OpenUploads(ctx, after, limit, bytes)
 }
 
 // UploadsByName implements metastore.Uploads.
@@ -623,10 +631,10 @@ func (d tracedDatabase) Sales(ctx context.Context, channel, before string, limit
 }
 
 // CreateKey implements keys.Store.
-func (d tracedDatabase) CreateKey(ctx context.Context, k keys.Key) (_ keys.Key, err error) {
+func (d tracedDatabase) CreateKey(ctx context.Context, k keys.Key, act *actions.Act, once *database.Idempotency) (_ keys.Key, err error) {
 	ctx, span := d.begin(ctx, "metastore.CreateKey")
 	defer span.end(&err)
-	return d.Database.CreateKey(ctx, k)
+	return d.Database.CreateKey(ctx, k, act, once)
 }
 
 // Key implements keys.Store.
@@ -644,10 +652,10 @@ func (d tracedDatabase) ListKeys(ctx context.Context, after string, limit int) (
 }
 
 // UpdateKey implements keys.Store.
-func (d tracedDatabase) UpdateKey(ctx context.Context, id string, change func(k *keys.Key) error) (_ keys.Key, err error) {
+func (d tracedDatabase) UpdateKey(ctx context.Context, id string, change func(k *keys.Key) error, act *actions.Act) (_ keys.Key, err error) {
 	ctx, span := d.begin(ctx, "metastore.UpdateKey")
 	defer span.end(&err)
-	return d.Database.UpdateKey(ctx, id, change)
+	return d.Database.UpdateKey(ctx, id, change, act)
 }
 
 // GroupLimits implements keys.Store.
@@ -658,17 +666,24 @@ func (d tracedDatabase) GroupLimits(ctx context.Context, group string) (_ keys.L
 }
 
 // SetGroupLimits implements keys.Store.
-func (d tracedDatabase) SetGroupLimits(ctx context.Context, group string, change func(l *keys.Limits)) (_ keys.Limits, err error) {
+func (d tracedDatabase) SetGroupLimits(ctx context.Context, group string, change func(l *keys.Limits), act *actions.Act) (_ keys.Limits, err error) {
 	ctx, span := d.begin(ctx, "metastore.SetGroupLimits")
 	defer span.end(&err)
-	return d.Database.SetGroupLimits(ctx, group, change)
+	return d.Database.SetGroupLimits(ctx, group, change, act)
+}
+
+// ListGroups implements keys.Store.
+func (d tracedDatabase) ListGroups(ctx context.Context, after string, limit int) (_ []keys.Group, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListGroups")
+	defer span.end(&err)
+	return d.Database.ListGroups(ctx, after, limit)
 }
 
 // RevokeKey implements keys.Store.
-func (d tracedDatabase) RevokeKey(ctx context.Context, id string) (_ keys.Key, err error) {
+func (d tracedDatabase) RevokeKey(ctx context.Context, id string, act *actions.Act) (_ keys.Key, err error) {
 	ctx, span := d.begin(ctx, "metastore.RevokeKey")
 	defer span.end(&err)
-	return d.Database.RevokeKey(ctx, id)
+	return d.Database.RevokeKey(ctx, id, act)
 }
 
 // KeysVersion implements keys.Store.
@@ -676,6 +691,20 @@ func (d tracedDatabase) KeysVersion(ctx context.Context) (_ int64, err error) {
 	ctx, span := d.begin(ctx, "metastore.KeysVersion")
 	defer span.end(&err)
 	return d.Database.KeysVersion(ctx)
+}
+
+// ListActions implements actions.Store.
+func (d tracedDatabase) ListActions(ctx context.Context, before string, limit int) (_ []actions.Action, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListActions")
+	defer span.end(&err)
+	return d.Database.ListActions(ctx, before, limit)
+}
+
+// PurgeActions implements actions.Store.
+func (d tracedDatabase) PurgeActions(ctx context.Context, keep time.Duration, limit int) (_ int, err error) {
+	ctx, span := d.begin(ctx, "metastore.PurgeActions")
+	defer span.end(&err)
+	return d.Database.PurgeActions(ctx, keep, limit)
 }
 
 // ChangePlace implements places.Store.

@@ -15,14 +15,14 @@ var aliasChecks = []dbtest.Check{
 func aliasSet(p *probe) {
 	long := metastore.Alias{Name: "b\x00\xff", Account: "0x\x00\xff"}
 	for _, a := range []metastore.Alias{long, {Name: "a", Account: "x"}, long, {Name: "c", Account: "x"}} {
-		p.OK(p.Store.SetAlias(p.Ctx, a), "alias %q", a.Name)
+		p.OK(p.Store.SetAlias(p.Ctx, a, nil), "alias %q", a.Name)
 	}
-	p.Is(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "y"}), database.ErrExists, "another account's alias")
+	p.Is(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "y"}, nil), database.ErrExists, "another account's alias")
 	p.Reopen()
 	p.aliases(metastore.Alias{Name: "a", Account: "x"}, long, metastore.Alias{Name: "c", Account: "x"})
-	p.OK(p.Store.DeleteAlias(p.Ctx, "a"), "delete")
-	p.Is(p.Store.DeleteAlias(p.Ctx, "a"), database.ErrNotFound, "an alias that was deleted")
-	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "y"}), "an alias for another account, after it was deleted")
+	p.OK(p.Store.DeleteAlias(p.Ctx, "a", nil), "delete")
+	p.Is(p.Store.DeleteAlias(p.Ctx, "a", nil), database.ErrNotFound, "an alias that was deleted")
+	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "y"}, nil), "an alias for another account, after it was deleted")
 	p.aliases(metastore.Alias{Name: "a", Account: "y"}, long, metastore.Alias{Name: "c", Account: "x"})
 }
 
@@ -36,14 +36,14 @@ func (p *probe) aliases(want ...metastore.Alias) {
 func aliasOfBlobs(p *probe) {
 	p.Put("own", "name")
 	a := metastore.Alias{Name: "own", Account: "other"}
-	p.Is(p.Store.SetAlias(p.Ctx, a), metastore.ErrNameHasBlobs, "an alias of an account with blobs")
+	p.Is(p.Store.SetAlias(p.Ctx, a, nil), metastore.ErrNameHasBlobs, "an alias of an account with blobs")
 	p.Put(metastore.MarkersOf("marked"), "dir/")
-	p.Is(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "marked", Account: "other"}), metastore.ErrNameHasBlobs, "an alias of an account with markers")
+	p.Is(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "marked", Account: "other"}, nil), metastore.ErrNameHasBlobs, "an alias of an account with markers")
 	_, _, err := p.Store.DeleteBlob(p.Ctx, "own", "name", nil)
 	p.OK(err, "delete")
-	p.OK(p.Store.SetAlias(p.Ctx, a), "an alias of an account without blobs")
+	p.OK(p.Store.SetAlias(p.Ctx, a, nil), "an alias of an account without blobs")
 	p.Put("own", "name")
-	p.OK(p.Store.SetAlias(p.Ctx, a), "the same alias, once the account has blobs")
+	p.OK(p.Store.SetAlias(p.Ctx, a, nil), "the same alias, once the account has blobs")
 }
 
 func aliasVersion(p *probe) {
@@ -57,11 +57,11 @@ func aliasVersion(p *probe) {
 	}
 	changed(true, "the start")
 	changed(false, "nothing")
-	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "x"}), "set")
+	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "x"}, nil), "set")
 	changed(true, "a new alias")
-	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "x"}), "set")
-	p.Is(p.Store.DeleteAlias(p.Ctx, "b"), database.ErrNotFound, "an unknown alias")
+	p.OK(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "a", Account: "x"}, nil), "set")
+	p.Is(p.Store.DeleteAlias(p.Ctx, "b", nil), database.ErrNotFound, "an unknown alias")
 	changed(false, "a call without effect")
-	p.OK(p.Store.DeleteAlias(p.Ctx, "a"), "delete")
+	p.OK(p.Store.DeleteAlias(p.Ctx, "a", nil), "delete")
 	changed(true, "a deletion")
 }

@@ -113,8 +113,8 @@ var (
 	services  = []string{"blob", "history", "integrity", "session", "paychan", "access", "access/sealed"}
 	bytes     = []string{"database", "metastore", "bytestore"} // contracts of stored things
 	money     = []string{"database", "ledger"}                 // contracts of sold things
-	whole     = []string{"database/whole", "database", "metastore", "ledger", "access/keys", "access/places"}
-	contracts = []string{"database", "metastore", "ledger", "access/keys", "access/places", "bytestore"}
+	whole     = []string{"database/whole", "database", "metastore", "ledger", "access/keys", "access/actions", "access/places"}
+	contracts = []string{"database", "metastore", "ledger", "access/keys", "access/actions", "access/places", "bytestore"}
 	stores    = []string{"database/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"database/dbtest", "metastore/metatest", "ledger/ledgertest", "access/keys/keystest", "access/places/placestest", "bytestore/bytetest"}
 	pure      = []string{"wire", "micropay", "checksum"}
@@ -159,13 +159,13 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd/sluice/internal/servers"):
 		return append([]string{"cmd/sluice/internal/cli", "client", "conformance", "internal", "load", "wire"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/keys"), within(dir, "cmd/sluice/internal/instances"):
-		return slices.Concat([]string{"cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "s3api", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
+		return slices.Concat([]string{"admin", "cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "s3api", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
 	case within(dir, "deploy/dist"), within(dir, "examples"): // modules of their own
 		return nil, true
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"cmd/sluice/internal", "client", "collect", "conformance", "exchange", "httpapi", "s3api", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "node"):
-		return slices.Concat([]string{"chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "internal", "storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"admin", "chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "internal", "storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return slices.Concat([]string{"backup", "metering", "internal", "storage", "blob", "history", "integrity", "database/whole"}, bytes, money), true
 	case within(dir, "backup"):
@@ -175,15 +175,17 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "internal/tracing"):
 		return append([]string{"internal", "bytestore"}, whole...), true
 	case dir == "database/sqlstore":
-		return slices.Concat([]string{"internal", rooms + "/engine", rooms + "/usage", rooms + "/requests", rooms + "/meta", rooms + "/money"}, whole), true
+		return slices.Concat([]string{"internal", rooms + "/engine", rooms + "/acts", rooms + "/usage", rooms + "/requests", rooms + "/meta", rooms + "/money"}, whole), true
 	case dir == rooms+"/engine":
 		return []string{"internal", "database"}, true
+	case dir == rooms+"/acts":
+		return []string{rooms + "/engine", "access/actions"}, true
 	case dir == rooms+"/usage":
 		return []string{rooms + "/engine", "database", "metastore"}, true
 	case dir == rooms+"/requests":
 		return []string{rooms + "/engine", rooms + "/usage", "database"}, true
 	case dir == rooms+"/meta":
-		return []string{"internal", rooms + "/engine", rooms + "/usage", rooms + "/requests", "database", "metastore"}, true
+		return []string{"internal", rooms + "/engine", rooms + "/acts", rooms + "/usage", rooms + "/requests", "access/actions", "database", "metastore"}, true
 	case dir == rooms+"/money":
 		return []string{"internal", rooms + "/engine", rooms + "/usage", rooms + "/requests", "database", "ledger"}, true
 	case dir == rooms+"/enginetest":
@@ -206,15 +208,19 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "ledger/ledgertest"):
 		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "ledger"}, true
 	case within(dir, "access/keys/keystest"):
-		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "access/keys"}, true
+		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "access/keys", "access/actions", "metastore"}, true
 	case within(dir, "access/places/placestest"):
 		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "access/places"}, true
 	case within(dir, "access/places"):
 		return nil, true
 	case within(dir, "metastore", "ledger"):
-		return []string{"database"}, true
+		return []string{"access/actions", "database"}, true
+	case within(dir, "access/actions"):
+		return nil, true
 	case within(dir, "access/keys"):
-		return []string{"database", "metastore"}, true
+		return []string{"access/actions", "database", "metastore"}, true
+	case within(dir, "admin"):
+		return slices.Concat(services, contracts, pure), true
 	case within(dir, "database", "bytestore"):
 		return nil, true
 	case within(dir, "httpapi/internal/router"):
@@ -230,7 +236,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "exchange"):
 		return slices.Concat([]string{"internal", "exchange", "access", "blob", "history", "integrity", "access/keys"}, bytes, pure), true
 	case within(dir, "httpapi"):
-		return slices.Concat([]string{"internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
+		return slices.Concat([]string{"admin", "internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "s3api/internal/sigv4", "s3api/internal/document", "s3api/internal/postpolicy", "s3api/internal/model"):
 		return nil, true
 	case within(dir, "s3api/internal/checksums"):
@@ -250,7 +256,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "access/sealed"):
 		return nil, true
 	case within(dir, "access"):
-		return []string{"internal", "access/keys", "access/places", "access/sealed", "database", "metastore"}, true
+		return []string{"internal", "access/actions", "access/keys", "access/places", "access/sealed", "database", "metastore"}, true
 	case within(dir, "console"):
 		return nil, true
 	case within(dir, "client/folder/tree"):

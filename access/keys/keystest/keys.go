@@ -34,16 +34,16 @@ func keyCreate(p *probe) {
 	}
 	given := want
 	given.Revoked = p.Clock.Now() // ignored
-	got := dbtest.Value(p.Store.CreateKey(p.Ctx, given))
+	got := dbtest.Value(p.Store.CreateKey(p.Ctx, given, nil, nil))
 	want.Created, want.Expires = p.Clock.Now(), p.Clock.Now().Add(time.Hour)
 	p.Equal(got, want, "key as created")
 	plain := p.NewKey("plain")
 	p.Equal(plain, keys.Key{ID: "plain", Group: "group of plain", Created: p.Clock.Now()}, "key with only an id and a group")
 	p.Clock.Advance(time.Minute)
-	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: want.ID, Group: "another"})), database.ErrExists, "second key of an id")
-	dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "later", Group: "another", Limits: someLimits}))
+	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: want.ID, Group: "another"}, nil, nil)), database.ErrExists, "second key of an id")
+	dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "later", Group: "another", Limits: someLimits}, nil, nil))
 	for _, k := range []keys.Key{{ID: "id"}, {Group: "group"}} {
-		_, err := p.Store.CreateKey(p.Ctx, k)
+		_, err := p.Store.CreateKey(p.Ctx, k, nil, nil)
 		p.Must(err != nil, "key %+v was created", k)
 	}
 	p.Reopen()
@@ -59,20 +59,20 @@ func keyCreate(p *probe) {
 func keyGrants(p *probe) {
 	for i, list := range [][]string{nil, {}, {""}, {"a"}} {
 		id, want := fmt.Sprint(i), []keys.Grant{{Accounts: list, Scopes: list}}
-		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Grants: want}))
+		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Grants: want}, nil, nil))
 		k := p.getKey(id)
 		p.Must(len(k.Grants) == 1 && (k.Grants[0].Accounts == nil) == (list == nil), "accounts %#v were read as %+v", list, k.Grants)
 		p.Equal(k.Grants, want, "grants")
 	}
 	for id, want := range map[string][]keys.Grant{"nil": nil, "none": {}} {
-		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Grants: want}))
+		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "g", Grants: want}, nil, nil))
 		p.Must(p.getKey(id).Grants == nil == (want == nil) && len(p.getKey(id).Grants) == 0, "grants %#v were read as %#v", want, p.getKey(id).Grants)
 	}
 }
 
 func keyGroups(p *probe) {
 	create := func(id, group string, limits keys.Limits) (keys.Key, error) {
-		return p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Limits: limits})
+		return p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Limits: limits}, nil, nil)
 	}
 	first := dbtest.Value(create("first", "group", someLimits))
 	for id, limits := range map[string]keys.Limits{"silent": {}, "same": someLimits} {
@@ -92,7 +92,7 @@ func keyGroups(p *probe) {
 	dbtest.Value(create("default", "group3", keys.Limits{}))
 	p.Is(dbtest.Error(create("late", "group3", someLimits)), keys.ErrGroupLimits, "limits for a group without limits")
 
-	dbtest.Value(p.Store.RevokeKey(p.Ctx, "first"))
+	dbtest.Value(p.Store.RevokeKey(p.Ctx, "first", nil))
 	p.Reopen()
 	for _, id := range []string{"first", "silent", "same"} {
 		p.Equal(p.getKey(id).Limits, first.Limits, "limits of %s", id)
@@ -109,9 +109,9 @@ func keyList(p *probe) {
 		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{
 			ID: ids[i], Group: fmt.Sprint("group", i%3), Label: fmt.Sprint("label", i), Grants: []keys.Grant{{Accounts: []string{"a"}[:i%2]}}, S3Secret: []byte{byte(i)},
 			Expires: p.Clock.Now().Add(time.Duration(i) * time.Hour),
-		}))
+		}, nil, nil))
 	}
-	dbtest.Value(p.Store.RevokeKey(p.Ctx, "a"))
+	dbtest.Value(p.Store.RevokeKey(p.Ctx, "a", nil))
 	p.Clock.Advance(5 * time.Hour)
 	for limit := 1; limit <= len(ids)+1; limit++ {
 		var got []string
@@ -138,11 +138,11 @@ func keyRevoke(p *probe) {
 	p.Clock.Advance(time.Minute)
 	want.Revoked = p.Clock.Now()
 	for range 2 {
-		p.Equal(dbtest.Value(p.Store.RevokeKey(p.Ctx, "key")), want, "revoked key")
+		p.Equal(dbtest.Value(p.Store.RevokeKey(p.Ctx, "key", nil)), want, "revoked key")
 		p.Clock.Advance(time.Hour)
 	}
-	p.Is(dbtest.Error(p.Store.RevokeKey(p.Ctx, "none")), database.ErrNotFound, "revoke of an unknown key")
-	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: "key", Group: want.Group})), database.ErrExists, "key with the id of a revoked one")
+	p.Is(dbtest.Error(p.Store.RevokeKey(p.Ctx, "none", nil)), database.ErrNotFound, "revoke of an unknown key")
+	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: "key", Group: want.Group}, nil, nil)), database.ErrExists, "key with the id of a revoked one")
 	p.Reopen()
 	p.Equal(p.getKey("key"), want, "revoked key")
 	p.Equal(p.getKey("other"), other, "key that was not revoked")
@@ -150,10 +150,10 @@ func keyRevoke(p *probe) {
 
 // keysStay lets keys expire. They must still be readable.
 func keysStay(p *probe) {
-	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.Clock.Now().Add(time.Minute)}))
-	past := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "past", Group: "g", Expires: p.Clock.Now().Add(-time.Minute)}))
+	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "expired", Group: "g", Limits: someLimits, Expires: p.Clock.Now().Add(time.Minute)}, nil, nil))
+	past := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "past", Group: "g", Expires: p.Clock.Now().Add(-time.Minute)}, nil, nil))
 	p.NewKey("revoked")
-	revoked := dbtest.Value(p.Store.RevokeKey(p.Ctx, "revoked"))
+	revoked := dbtest.Value(p.Store.RevokeKey(p.Ctx, "revoked", nil))
 	p.Clock.Advance(365 * 24 * time.Hour)
 	p.Purge()
 	for _, want := range []keys.Key{k, past, revoked} {
@@ -162,7 +162,7 @@ func keysStay(p *probe) {
 	list := dbtest.Value(p.Store.ListKeys(p.Ctx, "", 10))
 	p.Must(len(list) == 3, "%d keys after their time", len(list))
 	k.Revoked = p.Clock.Now()
-	p.Equal(dbtest.Value(p.Store.RevokeKey(p.Ctx, k.ID)), k, "expired key, revoked")
+	p.Equal(dbtest.Value(p.Store.RevokeKey(p.Ctx, k.ID, nil)), k, "expired key, revoked")
 }
 
 func (p *probe) version(s whole.Database) int64 {
@@ -187,18 +187,18 @@ func keyVersion(p *probe) {
 		changed(true, "a new key")
 	}
 	for i := range 3 {
-		dbtest.Value(p.Store.RevokeKey(p.Ctx, fmt.Sprint("key", i)))
+		dbtest.Value(p.Store.RevokeKey(p.Ctx, fmt.Sprint("key", i), nil))
 		changed(true, "a revoke")
 	}
-	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "more", Group: "group of key1"}))
+	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "more", Group: "group of key1"}, nil, nil))
 	changed(true, "a new key of a group")
-	dbtest.Value(p.Store.UpdateKey(p.Ctx, k.ID, set(func(k *keys.Key) { k.Label = "other" })))
+	dbtest.Value(p.Store.UpdateKey(p.Ctx, k.ID, set(func(k *keys.Key) { k.Label = "other" }), nil))
 	changed(true, "an update")
-	dbtest.Value(p.Store.SetGroupLimits(p.Ctx, k.Group, func(l *keys.Limits) { l.Channels = 1 }))
+	dbtest.Value(p.Store.SetGroupLimits(p.Ctx, k.Group, func(l *keys.Limits) { l.Channels = 1 }, nil))
 	changed(true, "other limits")
-	p.Is(dbtest.Error(p.Store.UpdateKey(p.Ctx, "none", set(func(*keys.Key) {}))), database.ErrNotFound, "update of an unknown key")
+	p.Is(dbtest.Error(p.Store.UpdateKey(p.Ctx, "none", set(func(*keys.Key) {}), nil)), database.ErrNotFound, "update of an unknown key")
 	changed(false, "an update of an unknown key")
-	dbtest.Value(looking.RevokeKey(p.Ctx, k.ID))
+	dbtest.Value(looking.RevokeKey(p.Ctx, k.ID, nil))
 	changed(true, "a revoke over the reading handle")
 	p.Reopen()
 	looking = p.Open()
@@ -222,13 +222,13 @@ func keyUpdate(p *probe) {
 	want := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{
 		ID: "key", Hash: [32]byte{1}, Label: "label", Grants: []keys.Grant{{Scopes: []string{"read"}, Accounts: []string{"a"}}}, Group: "group", Limits: someLimits,
 		Expires: p.Clock.Now().Add(time.Minute),
-	}))
+	}, nil, nil))
 	other := p.NewKey("other")
 	p.Clock.Advance(time.Hour) // it has expired
 	expires := p.Clock.Now().Add(time.Hour)
 	update := func(label string, change func(k *keys.Key)) {
 		change(&want)
-		got, err := p.Store.UpdateKey(p.Ctx, "key", set(change))
+		got, err := p.Store.UpdateKey(p.Ctx, "key", set(change), nil)
 		p.OK(err, "update %s", label)
 		p.Equal(got, want, "key as returned by an update of %s", label)
 		p.Reopen()
@@ -247,22 +247,23 @@ func keyUpdate(p *probe) {
 	update("the accounts to none", func(k *keys.Key) { k.Grants = []keys.Grant{{Accounts: []string{}}} })
 	update("the prefix", func(k *keys.Key) { k.Grants = []keys.Grant{{Accounts: []string{"b", ""}, Prefix: "locks/"}} })
 	update("the grants to several", func(k *keys.Key) { k.Grants = []keys.Grant{{Prefix: "\xff"}, {Scopes: []string{"read"}}, {}} })
+	update("the secret", func(k *keys.Key) { k.Hash = [32]byte{7} })
 	update("the expiry", func(k *keys.Key) { k.Expires = expires })
 	update("the expiry to never", func(k *keys.Key) { k.Expires = time.Time{} })
 	got := dbtest.Value(p.Store.UpdateKey(p.Ctx, "key", set(func(k *keys.Key) {
-		k.ID, k.Group, k.Hash, k.Limits, k.Created, k.Revoked = "x", "x", [32]byte{2}, keys.Limits{}, time.Time{}, p.Clock.Now()
-	})))
+		k.ID, k.Group, k.Limits, k.Created, k.Revoked = "x", "x", keys.Limits{}, time.Time{}, p.Clock.Now()
+	}), nil))
 	p.Equal(got, want, "key after an update of fields that cannot be changed")
 	p.Equal(p.getKey("key"), want, "key after an update of fields that cannot be changed")
 	before := p.version(p.Store)
 	_, err := p.Store.UpdateKey(p.Ctx, "key", func(k *keys.Key) error {
 		k.Label = "refused"
 		return errRefused
-	})
+	}, nil)
 	p.Is(err, errRefused, "update with a change that is refused")
 	p.Equal(p.getKey("key"), want, "key after an update that was refused")
 	p.Must(p.version(p.Store) == before, "the version changed by a refusal")
-	want = dbtest.Value(p.Store.RevokeKey(p.Ctx, "key"))
+	want = dbtest.Value(p.Store.RevokeKey(p.Ctx, "key", nil))
 	update("a revoked key", func(k *keys.Key) { k.Label, k.Expires = "revoked", expires })
 	p.Must(!p.getKey("key").Revoked.IsZero(), "an update has revived a revoked key")
 	p.Equal(p.getKey("other"), other, "key that was not updated")
@@ -271,13 +272,13 @@ func keyUpdate(p *probe) {
 // keyGroupLimits changes a group's limits. The group has several keys.
 func keyGroupLimits(p *probe) {
 	for _, id := range []string{"a", "b"} {
-		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "group"}))
+		dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: id, Group: "group"}, nil, nil))
 	}
-	other := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "c", Group: "other", Limits: someLimits}))
+	other := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "c", Group: "other", Limits: someLimits}, nil, nil))
 	want := keys.Limits{}
 	for _, k := range keys.LimitKinds {
 		*k.Of(&want) = int64(100 + len(k.Name))
-		got, err := p.Store.SetGroupLimits(p.Ctx, "group", func(l *keys.Limits) { *k.Of(l) = int64(100 + len(k.Name)) })
+		got, err := p.Store.SetGroupLimits(p.Ctx, "group", func(l *keys.Limits) { *k.Of(l) = int64(100 + len(k.Name)) }, nil)
 		p.OK(err, "set %s", k.Name)
 		p.Equal(got, want, "limits after %s was set", k.Name)
 	}
@@ -287,13 +288,13 @@ func keyGroupLimits(p *probe) {
 	}
 	p.Equal(dbtest.Value(p.Store.GroupLimits(p.Ctx, "group")), want, "limits of the group")
 	p.Equal(p.getKey("c"), other, "key of another group")
-	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "d", Group: "group"}))
+	k := dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "d", Group: "group"}, nil, nil))
 	p.Equal(k.Limits, want, "limits of a further key")
-	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: "e", Group: "group", Limits: someLimits})), keys.ErrGroupLimits, "key with other limits than its group has now")
-	dbtest.Value(p.Store.SetGroupLimits(p.Ctx, "group", func(l *keys.Limits) { *l = keys.Limits{StoredBytes: keys.Unlimited} }))
+	p.Is(dbtest.Error(p.Store.CreateKey(p.Ctx, keys.Key{ID: "e", Group: "group", Limits: someLimits}, nil, nil)), keys.ErrGroupLimits, "key with other limits than its group has now")
+	dbtest.Value(p.Store.SetGroupLimits(p.Ctx, "group", func(l *keys.Limits) { *l = keys.Limits{StoredBytes: keys.Unlimited} }, nil))
 	p.Equal(p.getKey("a").Limits, keys.Limits{StoredBytes: keys.Unlimited}, "limits")
 	p.Is(dbtest.Error(p.Store.GroupLimits(p.Ctx, "none")), database.ErrNotFound, "limits of an unknown group")
-	p.Is(dbtest.Error(p.Store.SetGroupLimits(p.Ctx, "none", func(*keys.Limits) {})), database.ErrNotFound, "set limits of an unknown group")
+	p.Is(dbtest.Error(p.Store.SetGroupLimits(p.Ctx, "none", func(*keys.Limits) {}, nil)), database.ErrNotFound, "set limits of an unknown group")
 }
 
 // keyRacingUpdates changes one key and one group concurrently, each call something else. No change
@@ -302,11 +303,11 @@ func keyRacingUpdates(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	p.NewKey("key")
 	errs := dbtest.Race(len(keys.LimitKinds), func(i int) error {
-		_, err := handles[i%2].UpdateKey(p.Ctx, "key", set(func(k *keys.Key) { k.Grants = append(slices.Clone(k.Grants), keys.Grant{Prefix: fmt.Sprint(i)}) }))
+		_, err := handles[i%2].UpdateKey(p.Ctx, "key", set(func(k *keys.Key) { k.Grants = append(slices.Clone(k.Grants), keys.Grant{Prefix: fmt.Sprint(i)}) }), nil)
 		if err != nil {
 			return err
 		}
-		_, err = handles[i%2].SetGroupLimits(p.Ctx, "group of key", func(l *keys.Limits) { *keys.LimitKinds[i].Of(l) = int64(i + 1) })
+		_, err = handles[i%2].SetGroupLimits(p.Ctx, "group of key", func(l *keys.Limits) { *keys.LimitKinds[i].Of(l) = int64(i + 1) }, nil)
 		return err
 	})
 	p.OK(errors.Join(errs...), "racing updates")
@@ -327,7 +328,7 @@ func keyRacingCreators(p *probe) {
 	for round := range 10 {
 		id, group := fmt.Sprint("key", round), fmt.Sprint("group", round)
 		errs := dbtest.Race(8, func(i int) error {
-			return dbtest.Error(handles[i%2].CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Label: fmt.Sprint(i)}))
+			return dbtest.Error(handles[i%2].CreateKey(p.Ctx, keys.Key{ID: id, Group: group, Label: fmt.Sprint(i)}, nil, nil))
 		})
 		p.Won(errs, 1, database.ErrExists)
 		label := p.getKey(id).Label
@@ -338,7 +339,7 @@ func keyRacingCreators(p *probe) {
 		var created [8]keys.Key
 		errs = dbtest.Race(8, func(i int) (err error) {
 			k := keys.Key{ID: fmt.Sprint(id, "-", i), Group: "racing " + group, Limits: keys.Limits{StoredBytes: int64(1 + i%4)}}
-			created[i], err = handles[i%2].CreateKey(p.Ctx, k)
+			created[i], err = handles[i%2].CreateKey(p.Ctx, k, nil, nil)
 			return err
 		})
 		p.Won(errs, 2, keys.ErrGroupLimits) // those who request the same
@@ -362,7 +363,7 @@ func keyRacingRevokes(p *probe) {
 	errs := dbtest.Race(len(got), func(i int) (err error) {
 		for k := range got[i] {
 			p.Clock.Advance(time.Second)
-			if got[i][k], err = handles[i%2].RevokeKey(p.Ctx, "key"); err != nil {
+			if got[i][k], err = handles[i%2].RevokeKey(p.Ctx, "key", nil); err != nil {
 				return err
 			}
 		}

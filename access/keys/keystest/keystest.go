@@ -19,5 +19,9 @@ func Checks() []dbtest.Check {
 		check("keys/racing-updates", keyRacingUpdates),
 		check("keys/racing-creators", keyRacingCreators),
 		check("keys/racing-revokes", keyRacingRevokes),
+		check("keys/once", keyOnce),
+		check("keys/list-groups", groupList),
+		check("actions/recorded", actionsRecorded),
+		check("actions/paged", actionsPaged),
 	}
 }

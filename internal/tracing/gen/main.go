@@ -19,7 +19,7 @@ import (
 
 // contracts are folders with packages that have a traced Store. All spans are called metastore.X,
 // because that is the database's name in traces.
-var contracts = []string{"metastore", "ledger", "access/keys", "access/places"}
+var contracts = []string{"metastore", "ledger", "access/keys", "access/actions", "access/places"}
 
 func main() {
 	log.SetFlags(0)
@@ -155,10 +155,13 @@ func qualified(pkg string, e ast.Expr) string {
 		return "map[" + qualified(pkg, e.Key) + "]" + qualified(pkg, e.Value)
 	case *ast.FuncType: // of a parameter
 		params, _ := parameters(pkg, e)
-		if e.Results == nil {
-			return "func(" + params + ")"
+		var out []string
+		if e.Results != nil {
+			for _, field := range e.Results.List {
+				out = append(out, qualified(pkg, field.Type))
+			}
 		}
-		return "func(" + params + ") " + qualified(pkg, e.Results.List[0].Type)
+		return "func(" + params + ") (" + strings.Join(out, ", ") + ")"
 	}
 	return types.ExprString(e)
 }

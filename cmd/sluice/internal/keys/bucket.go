@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/terminal"
-	"sluice/database"
 	"sluice/database/whole"
-	"sluice/metastore"
-	"sluice/s3api"
+	"sluice/wire"
 )
 
 // Bucket manages the aliases of S3's buckets, also while nodes run. Nodes apply a change
@@ -32,7 +31,7 @@ type bucketAlias struct {
 // Validate reports all errors.
 func (c *bucketAlias) Validate() error {
 	_, err := blob.ParseAccount(c.Account)
-	return errors.Join(s3api.CheckBucket(c.Name), err)
+	return errors.Join(blob.CheckBucket(c.Name), err)
 }
 
 // Run stores the alias. It refuses one for which an account has blobs: they would be hidden from
@@ -43,14 +42,7 @@ func (c *bucketAlias) Run(ctx context.Context, console *cli.Console) error {
 		return err
 	}
 	return c.WithMeta(ctx, true, func(ctx context.Context, store whole.Database) error {
-		switch err := store.SetAlias(ctx, metastore.Alias{Name: c.Name, Account: account}); {
-		case errors.Is(err, database.ErrExists):
-			return fmt.Errorf("%s is an alias for another account: sluice bucket list shows it, sluice bucket remove removes it", c.Name)
-		case errors.Is(err, metastore.ErrNameHasBlobs):
-			return fmt.Errorf("there is an account %s that has blobs, which S3's clients reach by its name: choose another alias", c.Name)
-		case errors.Is(err, metastore.ErrTooManyAliases):
-			return fmt.Errorf("there are %d aliases, the most that an instance can have", metastore.MaxAliases)
-		case err != nil:
+		if _, err := admin.New(store, admin.Options{}).SetAlias(ctx, operator(), c.Name, wire.SetAlias{Account: account}); err != nil {
 			return err
 		}
 		if c.JSON {
@@ -89,8 +81,8 @@ type bucketRemove struct {
 // Run removes an alias.
 func (c *bucketRemove) Run(ctx context.Context, console *cli.Console) error {
 	return c.WithMeta(ctx, false, func(ctx context.Context, store whole.Database) error {
-		err := store.DeleteAlias(ctx, c.Name)
-		if errors.Is(err, database.ErrNotFound) {
+		err := admin.New(store, admin.Options{}).DeleteAlias(ctx, operator(), c.Name)
+		if errors.Is(err, admin.ErrNotFound) {
 			return cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no alias %s: sluice bucket list shows all", terminal.Name(c.Name)))
 		}
 		if err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/access"
 	"sluice/access/keys"
+	"sluice/admin"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/settings"
 	"sluice/cmd/sluice/internal/terminal"
@@ -16,6 +16,7 @@ import (
 	"sluice/database/whole"
 	"sluice/internal/units"
 	"sluice/metastore"
+	"sluice/wire"
 )
 
 // Group manages the limits of groups of keys, also while nodes run. Nodes apply a change
@@ -36,7 +37,7 @@ type oneGroup struct {
 func (c *oneGroup) print(ctx context.Context, console *cli.Console, fn func(ctx context.Context, store whole.Database) (keys.Limits, error)) error {
 	return c.WithMeta(ctx, false, func(ctx context.Context, store whole.Database) error {
 		limits, err := fn(ctx, store)
-		if errors.Is(err, database.ErrNotFound) {
+		if errors.Is(err, database.ErrNotFound) || errors.Is(err, admin.ErrNotFound) {
 			return cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no group %s: sluice key list shows the groups; a - is the group of one key, with the id of the key as its name", terminal.Name(c.Group)))
 		}
 		if err != nil {
@@ -144,6 +145,14 @@ func (c *groupSet) Run(ctx context.Context, console *cli.Console) error {
 		return err
 	}
 	return c.print(ctx, console, func(ctx context.Context, store whole.Database) (keys.Limits, error) {
-		return access.SetLimits(ctx, store, c.Group, c.Limits.Limits(), defaults)
+		limits := c.Limits.Limits()
+		wanted := limits.Members()
+		for _, k := range defaults {
+			wanted[k.Member()] = 0
+		}
+		if _, err := admin.New(store, admin.Options{}).UpdateGroup(ctx, operator(), c.Group, nil, wire.UpdateGroup{Limits: wanted}); err != nil {
+			return limits, err
+		}
+		return store.GroupLimits(ctx, c.Group)
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/admin"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/settings"
 	"sluice/database/whole"
@@ -77,8 +78,8 @@ func (c *keyCreate) Run(ctx context.Context, console *cli.Console) error {
 		if wanted.Expires, err = c.Expires.From(store.Now()); err != nil { // by the clock that the nodes use
 			return cli.ExitWith(cli.ExitUsage, fmt.Errorf("--expires: %w", err))
 		}
-		issued, err := access.Create(ctx, store, wanted)
-		if errors.Is(err, keys.ErrGroupLimits) {
+		issued, err := admin.New(store, admin.Options{}).IssueKey(ctx, operator(), wanted, nil)
+		if errors.Is(err, admin.ErrConflict) {
 			return fmt.Errorf("the group %s has other limits: set the same limits, or none", printable(c.Group))
 		}
 		if err != nil {
@@ -132,7 +133,10 @@ type keyRevoke struct{ oneKey }
 // Run revokes a key and prints it.
 func (c *keyRevoke) Run(ctx context.Context, console *cli.Console) error {
 	return c.print(ctx, console, func(ctx context.Context, store whole.Database, id string) (keys.Key, error) {
-		return store.RevokeKey(ctx, id)
+		if _, err := admin.New(store, admin.Options{}).RevokeKey(ctx, operator(), id, true); err != nil {
+			return keys.Key{}, err
+		}
+		return store.Key(ctx, id)
 	})
 }
 
@@ -210,6 +214,6 @@ func (c *keyUpdate) Run(ctx context.Context, console *cli.Console) error {
 			change.Expires = new(time.Time)
 			*change.Expires = expires
 		}
-		return access.Update(ctx, store, id, change)
+		return admin.New(store, admin.Options{}).ChangeKey(ctx, operator(), id, change, nil, true)
 	})
 }

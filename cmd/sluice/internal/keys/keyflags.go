@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/user"
 	"strings"
 
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/access/sealed"
+	"sluice/admin"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/settings"
 	"sluice/cmd/sluice/internal/terminal"
@@ -40,6 +43,18 @@ func (f s3Flags) box() (*sealed.Box, error) {
 	return box, nil
 }
 
+// operator returns who acts at the database, for actions' records.
+func operator() admin.By {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return admin.By{From: name + "@" + host}
+}
+
 // oneKey is a command on one key.
 type oneKey struct {
 	keyFlags
@@ -61,7 +76,7 @@ func (c *oneKey) printIssued(ctx context.Context, console *cli.Console, fn func(
 	return c.WithMeta(ctx, false, func(ctx context.Context, store whole.Database) error {
 		issued, err := fn(ctx, store, idOf(c.ID))
 		switch {
-		case errors.Is(err, database.ErrNotFound):
+		case errors.Is(err, database.ErrNotFound), errors.Is(err, admin.ErrNotFound):
 			return cli.ExitWith(cli.ExitNotFound, errors.New("there is no such key: sluice key list shows all"))
 		case err != nil:
 			return err

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"sluice/access/actions"
 	"sluice/database"
+	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/metastore"
 )
 
 // SetAlias implements metastore.Aliases.
-func (s *Metastore) SetAlias(ctx context.Context, a metastore.Alias) error {
+func (s *Metastore) SetAlias(ctx context.Context, a metastore.Alias, act *actions.Act) error {
 	return s.in.Write(ctx, func(t tx) error {
 		has, found, err := t.alias(a.Name)
 		switch {
@@ -23,6 +25,9 @@ func (s *Metastore) SetAlias(ctx context.Context, a metastore.Alias) error {
 			return nil
 		}
 		if err := t.checkAlias(a.Name); err != nil {
+			return err
+		}
+		if err := acts.Record(t.Tx, act); err != nil {
 			return err
 		}
 		if err := t.Change(`INSERT INTO aliases (name, account) VALUES ($1, $2)`, []byte(a.Name), []byte(a.Account)); err != nil {
@@ -49,14 +54,26 @@ func (t tx) checkAlias(name string) error {
 }
 
 // DeleteAlias implements metastore.Aliases.
-func (s *Metastore) DeleteAlias(ctx context.Context, name string) error {
+func (s *Metastore) DeleteAlias(ctx context.Context, name string, act func(account string) (*actions.Act, error)) error {
 	return s.in.Write(ctx, func(t tx) error {
-		n, err := t.Exec(`DELETE FROM aliases WHERE name = $1`, []byte(name))
+		account, found, err := t.alias(name)
 		switch {
 		case err != nil:
 			return err
-		case n == 0:
+		case !found:
 			return fmt.Errorf("alias: %w", database.ErrNotFound)
+		}
+		if act != nil {
+			made, err := act(account)
+			if err != nil {
+				return err
+			}
+			if err := acts.Record(t.Tx, made); err != nil {
+				return err
+			}
+		}
+		if err := t.Change(`DELETE FROM aliases WHERE name = $1`, []byte(name)); err != nil {
+			return err
 		}
 		return t.aliasesChanged()
 	})

@@ -324,6 +324,15 @@ func (s *Metastore) ListUploads(ctx context.Context, account, after string, limi
 	return list, more, nil
 }
 
+// OpenUploads implements metastore.Uploads.
+func (s *Metastore) OpenUploads(ctx context.Context, after string, limit int, bytes int64) (list []metastore.Upload, more bool, err error) {
+	err = s.in.SnapshotList(ctx, func(t tx) (err error) {
+		list, more, err = t.uploadPage(engine.NewBound(limit, bytes), `FROM uploads WHERE state = 0 AND id > $1`, `id`, engine.Args{[]byte(after)})
+		return err
+	})
+	return list, more, err
+}
+
 // UploadsByName implements metastore.Uploads. It returns ErrNotFound if AfterID belongs to another
 // account or name.
 func (s *Metastore) UploadsByName(ctx context.Context, q metastore.UploadsQuery) (list []metastore.Upload, more bool, err error) {

@@ -9,6 +9,19 @@ UPDATE keys_version SET version = -1 - version;
 -- Nodes of earlier versions cannot join any more.
 ALTER TABLE nodes RENAME COLUMN settings TO agreed;
 
+-- Actions of administrators. An id begins with the action's time, in microseconds and hexadecimal.
+CREATE TABLE actions (
+    id        BYTEA NOT NULL PRIMARY KEY,
+    key_id    BYTEA NOT NULL, -- empty: the operator at the database
+    key_group BYTEA NOT NULL,
+    source    BYTEA NOT NULL,
+    name      BYTEA NOT NULL,
+    subject   BYTEA NOT NULL,
+    accounts  BYTEA,          -- in JSON; NULL: it concerns others, too
+    was       BYTEA,          -- in JSON, as is the next; NULL: nothing
+    became    BYTEA
+);
+
 -- Nodes and background tasks for operators. reason is why a node is not ready; NULL: it is ready.
 ALTER TABLE nodes ADD COLUMN name BYTEA;
 ALTER TABLE nodes ADD COLUMN version BYTEA;

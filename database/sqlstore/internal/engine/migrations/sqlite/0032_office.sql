@@ -9,6 +9,19 @@ UPDATE keys_version SET version = -1 - version;
 -- Nodes of earlier versions cannot join any more.
 ALTER TABLE nodes RENAME COLUMN settings TO agreed;
 
+-- Actions of administrators. An id begins with the action's time, in microseconds and hexadecimal.
+CREATE TABLE actions (
+    id        BLOB NOT NULL PRIMARY KEY,
+    key_id    BLOB NOT NULL, -- empty: the operator at the database
+    key_group BLOB NOT NULL,
+    source    BLOB NOT NULL,
+    name      BLOB NOT NULL,
+    subject   BLOB NOT NULL,
+    accounts  BLOB,          -- in JSON; NULL: it concerns others, too
+    was       BLOB,          -- in JSON, as is the next; NULL: nothing
+    became    BLOB
+);
+
 -- Nodes and background tasks for operators. reason is why a node is not ready; NULL: it is ready.
 ALTER TABLE nodes ADD COLUMN name BLOB;
 ALTER TABLE nodes ADD COLUMN version BLOB;

@@ -1,0 +1,252 @@
+// Package admin has the rules of an instance's administration: who manages which keys, groups and
+// aliases, and who sees damage, uploads and recorded actions. It knows neither HTTP nor SQL. Its
+// methods take and return the bodies of package wire, so that a command shows the same things
+// over HTTP and from a database.
+//
+// A key with the scope admin for all accounts and names may do everything. Any other administrator
+// sees the keys that are valid in its own grants of admin alone, and manages those among them that
+// belong to its group. It gives nothing that it does not have: no accounts, names, limits or
+// lifetime, and no group but its own.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/access"
+	"sluice/access/actions"
+	"sluice/access/keys"
+	"sluice/access/sealed"
+	"sluice/database"
+	"sluice/metastore"
+)
+
+// Errors. They are wrapped; compare them with errors.Is.
+var (
+	// ErrNotFound means that the key, group or alias does not exist, or that the administrator may
+	// not see it.
+	ErrNotFound = errors.New("there is no such thing")
+	// ErrBeyond means that an administrator would give or manage more than its own key has.
+	ErrBeyond = errors.New("the key of the administrator does not permit this")
+	// ErrEverything means that an operation needs admin for all accounts.
+	ErrEverything = errors.New(`this needs a key with the scope "admin" for all accounts and names`)
+	// ErrLast means that no valid key with admin for all accounts would be left.
+	ErrLast = errors.New("no valid key with the scope \"admin\" for all accounts would be left: set force to do it all the same")
+	// ErrChanged means that a thing is not as the request's condition requires.
+	ErrChanged = errors.New("it was changed in the meantime: read it again")
+	// ErrConflict means that a thing cannot be so because of another one.
+	ErrConflict = errors.New("conflict")
+	// ErrInvalid means that a request is not valid.
+	ErrInvalid = errors.New("invalid request")
+)
+
+// Store is the part of an instance's database that administrators work on.
+type Store interface {
+	keys.Store
+	actions.Store
+	metastore.Aliases
+	metastore.Uploads
+	metastore.Usage
+	metastore.Integrity
+	database.Clock
+}
+
+// Options configure a Service.
+type Options struct {
+	// S3 seals the keys' S3 secrets. nil: no key can get one.
+	S3 *sealed.Box
+	// KeyLimits are the limits of groups that have none of their own, as in access.LimiterOptions.
+	KeyLimits keys.Limits
+}
+
+// Service administers an instance. Its methods may be called concurrently.
+type Service struct {
+	store Store
+	opt   Options
+}
+
+// New returns a Service.
+func New(store Store, opt Options) *Service {
+	opt.KeyLimits = opt.KeyLimits.Resolve(keys.NoLimits())
+	return &Service{store, opt}
+}
+
+// By is who acts.
+type By struct {
+	// Caller holds a key. nil stands for the operator at the database, and for everybody
+	// on a local instance, who may do everything.
+	Caller *access.Caller
+	From   string // the client's address, or user@host
+}
+
+// actor is who acts, as the database has their key at one keys' version.
+type actor struct {
+	by      actions.By
+	key     *keys.Key // nil: they may do everything
+	version int64
+	now     time.Time
+}
+
+// actorOf looks up who acts. It returns access.ErrUnknownKey if their key is no longer valid, or
+// access.ErrScope if it does not administer any more.
+func (s *Service) actorOf(ctx context.Context, by By) (a actor, err error) {
+	a.by.From = by.From
+	if a.version, err = s.store.KeysVersion(ctx); err != nil {
+		return a, err
+	}
+	a.now = s.store.Now()
+	if by.Caller == nil {
+		return a, nil
+	}
+	k, err := s.store.Key(ctx, by.Caller.ID())
+	switch {
+	case errors.Is(err, database.ErrNotFound):
+		return a, access.ErrUnknownKey
+	case err != nil:
+		return a, err
+	case !valid(&k, a.now):
+		return a, access.ErrUnknownKey
+	case !slices.ContainsFunc(k.Grants, administers):
+		return a, fmt.Errorf("%w %q", access.ErrScope, access.ScopeAdmin)
+	}
+	a.key, a.by.Key, a.by.Group = &k, k.ID, k.Group
+	return a, nil
+}
+
+// everything is actorOf for operations that need admin for all accounts.
+func (s *Service) everything(ctx context.Context, by By) (actor, error) {
+	a, err := s.actorOf(ctx, by)
+	if err == nil && !a.everything() {
+		err = ErrEverything
+	}
+	return a, err
+}
+
+// maxDecisions is how often an act is decided while other administrators change keys.
+const maxDecisions = 20
+
+// decide calls act, which decides by the keys as they are and has an effect only if they are still
+// so; otherwise it decides again.
+func (s *Service) decide(ctx context.Context, by By, act func(actor) error) error {
+	for range maxDecisions {
+		a, err := s.actorOf(ctx, by)
+		if err != nil {
+			return err
+		}
+		if err := act(a); !errors.Is(err, actions.ErrStale) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: other administrators change keys all the time", database.ErrBusy)
+}
+
+// act returns an act for its record. before and after have no secrets; nil: there is none.
+func (a actor) act(name, subject string, accounts []string, before, after any) (*actions.Act, error) {
+	act := &actions.Act{Action: actions.Action{By: a.by, Name: name, Subject: subject, Accounts: accounts}, Keys: a.version}
+	var err, err2 error
+	if before != nil {
+		act.Before, err = json.Marshal(before)
+	}
+	if after != nil {
+		act.After, err2 = json.Marshal(after)
+	}
+	return act, errors.Join(err, err2)
+}
+
+func valid(k *keys.Key, now time.Time) bool {
+	return k.Revoked.IsZero() && (k.Expires.IsZero() || k.Expires.After(now))
+}
+
+func administers(g keys.Grant) bool { return slices.Contains(g.Scopes, string(access.ScopeAdmin)) }
+
+// everything reports whether they administer all accounts and names.
+func (a actor) everything() bool { return a.key == nil || administersAll(a.key) }
+
+func administersAll(k *keys.Key) bool { return covers(k.Grants, keys.Grant{}) }
+
+// covers reports whether grants of admin include a grant: all names of each of its accounts.
+func covers(own []keys.Grant, g keys.Grant) bool {
+	include := func(accounts ...string) bool {
+		return slices.ContainsFunc(own, func(o keys.Grant) bool {
+			known := o.Accounts == nil || len(accounts) > 0 && slices.Contains(o.Accounts, accounts[0])
+			return administers(o) && known && strings.HasPrefix(g.Prefix, o.Prefix)
+		})
+	}
+	if g.Accounts == nil {
+		return include()
+	}
+	return !slices.ContainsFunc(g.Accounts, func(account string) bool { return !include(account) })
+}
+
+// sees reports whether they may see a key.
+func (a actor) sees(k *keys.Key) bool {
+	return a.everything() || k.ID == a.key.ID || a.includes(k.Grants)
+}
+
+func (a actor) includes(grants []keys.Grant) bool {
+	return a.everything() || !slices.ContainsFunc(grants, func(g keys.Grant) bool { return !covers(a.key.Grants, g) })
+}
+
+// mayManage returns why they may not change or revoke a key, or nil.
+func (a actor) mayManage(k *keys.Key) error {
+	switch {
+	case !a.sees(k):
+		return fmt.Errorf("%w: the key %q", ErrNotFound, k.ID)
+	case a.everything():
+		return nil
+	case k.Group != a.key.Group:
+		return fmt.Errorf("%w: the key belongs to the group %q, and yours to %q", ErrBeyond, k.Group, a.key.Group)
+	case !a.includes(k.Grants):
+		return fmt.Errorf("%w: the key has more grants than yours administers", ErrBeyond)
+	}
+	return nil
+}
+
+// mayGive returns why they may not let a key become so, or nil. It had the earlier expiry, unless
+// it is new or gets a secret.
+func (a actor) mayGive(k *keys.Key, fresh bool, had time.Time) error {
+	if a.key == nil {
+		return nil
+	}
+	end := a.key.Expires
+	outlives := !end.IsZero() && (k.Expires.IsZero() || k.Expires.After(end))
+	extended := fresh || !k.Expires.Equal(had) && !had.IsZero() && (k.Expires.IsZero() || k.Expires.After(had))
+	switch {
+	case !a.includes(k.Grants):
+		return fmt.Errorf("%w: each grant must be for accounts and names that your key administers", ErrBeyond)
+	case outlives && extended:
+		return fmt.Errorf("%w: the key must not outlive yours, which expires at %s", ErrBeyond, end.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// checkLast returns ErrLast if a key's change leaves no valid key with admin for all accounts.
+// The operator at the database can always make one.
+func (s *Service) checkLast(ctx context.Context, a actor, before, after *keys.Key, force bool) error {
+	guards := func(k *keys.Key) bool { return valid(k, a.now) && administersAll(k) }
+	if a.key == nil || force || !guards(before) || guards(after) {
+		return nil
+	}
+	for last := ""; ; {
+		page, err := s.store.ListKeys(ctx, last, listPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if last = page[i].ID; last != before.ID && guards(&page[i]) {
+				return nil
+			}
+		}
+		if len(page) < listPage {
+			return ErrLast
+		}
+	}
+}
+
+// listPage is how many rows are read at a time.
+const listPage = 1000

@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Grant allows the operations of its scopes on the blobs of its accounts with names that begin with
+// its prefix.
+type Grant struct {
+	Scopes   []string `json:"scopes"`
+	Accounts []string `json:"accounts,omitzero"` // absent: all
+	Prefix   string   `json:"prefix,omitempty"`
+}
+
+// CreateKey is the request for an API key.
+type CreateKey struct {
+	Label   string           `json:"label"`
+	Grants  []Grant          `json:"grants"`
+	Group   string           `json:"group"`   // "": a group of its own, or a restricted administrator's
+	Expires string           `json:"expires"` // RFC 3339; "": never
+	Limits  map[string]int64 `json:"limits"`  // the group's, by member; absent: the service's default; -1: unlimited
+	S3      bool             `json:"s3"`      // the key gets an S3 secret
+}
+
+// UpdateKey is the request that changes a key. What is absent stays as it is.
+type UpdateKey struct {
+	Label          *string  `json:"label,omitempty"`
+	Grants         *[]Grant `json:"grants,omitempty"`
+	Expires        *string  `json:"expires,omitempty"` // RFC 3339; "": never
+	NewSecret      bool     `json:"newSecret,omitempty"`
+	NewS3Secret    bool     `json:"newS3Secret,omitempty"`
+	RemoveS3Secret bool     `json:"removeS3Secret,omitempty"`
+}
+
+// A key's states.
+const (
+	KeyActive  = "active"
+	KeyExpired = "expired"
+	KeyRevoked = "revoked"
+)
+
+// Key is an API key.
+type Key struct {
+	ID      string           `json:"id"`
+	State   string           `json:"state"`
+	Label   string           `json:"label,omitempty"`
+	Grants  []Grant          `json:"grants"`
+	Group   string           `json:"group"`
+	Limits  map[string]int64 `json:"limits"` // the group's, as in CreateKey
+	S3      bool             `json:"s3"`     // it has an S3 secret
+	Created time.Time        `json:"created"`
+	Expires time.Time        `json:"expires,omitzero"`
+	Revoked time.Time        `json:"revoked,omitzero"`
+	ETag    string           `json:"etag,omitempty"`
+}
+
+// IssuedKey is a key with the secrets that it was given, which cannot be shown again.
+type IssuedKey struct {
+	Key
+
+	Secret   string `json:"secret,omitempty"` // the whole credential
+	S3Secret string `json:"s3Secret,omitempty"`
+	// Remedy is how to replace the secrets, for the response to a repeated creation, which has
+	// none.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// KeyPage is a page in the list of keys.
+type KeyPage struct {
+	Keys []Key  `json:"keys"`
+	Next string `json:"next,omitempty"`
+}
+
+// Group is a group of keys, with its limits and quota usage, by member.
+type Group struct {
+	Group     string           `json:"group"`
+	Limits    map[string]int64 `json:"limits"`    // as in CreateKey
+	Effective map[string]int64 `json:"effective"` // the limits in force; -1: unlimited
+	Used      map[string]int64 `json:"used"`      // of each quota
+	ETag      string           `json:"etag"`
+}
+
+// UpdateGroup is the request that changes a group's limits. Limits that are absent stay as they
+// are, and 0 is the service's default.
+type UpdateGroup struct {
+	Limits map[string]int64 `json:"limits"`
+}
+
+// GroupPage is a page in the list of groups.
+type GroupPage struct {
+	Groups []Group `json:"groups"`
+	Next   string  `json:"next,omitempty"`
+}
+
+// SetAlias is the request that makes a bucket's name an alias for an account.
+type SetAlias struct {
+	Account string `json:"account"`
+}
+
+// Alias is a bucket's name for an account's blobs.
+type Alias struct {
+	Bucket  string `json:"bucket"`
+	Account string `json:"account"`
+}
+
+// AliasPage is a page in the list of aliases.
+type AliasPage struct {
+	Aliases []Alias `json:"aliases"`
+	Next    string  `json:"next,omitempty"`
+}
+
+// Damage is an extent with damaged or missing bytes.
+type Damage struct {
+	Content string        `json:"content"`
+	Part    int           `json:"part"`
+	Offset  int64         `json:"offset"`           // in the part
+	Size    int64         `json:"size"`             // the extent's bytes
+	Object  string        `json:"object,omitempty"` // absent: the database has the bytes
+	Bytes   int64         `json:"damagedBytes"`
+	Since   time.Time     `json:"since"`
+	Reason  string        `json:"reason"`
+	Blobs   []DamagedBlob `json:"blobs"` // none: an upload's part
+}
+
+// DamagedBlob is a blob with damaged bytes.
+type DamagedBlob struct {
+	Account string `json:"account"`
+	Name    string `json:"name"`
+}
+
+// DamagePage is a page in the list of damage.
+type DamagePage struct {
+	Damaged []Damage `json:"damaged"`
+	Next    string   `json:"next,omitempty"`
+}
+
+// OpenUpload is an open upload, and the group that is charged for it.
+type OpenUpload struct {
+	Upload
+
+	Group string `json:"group,omitempty"`
+}
+
+// OpenUploadPage is a page in the list of all accounts' open uploads.
+type OpenUploadPage struct {
+	Uploads []OpenUpload `json:"uploads"`
+	Next    string       `json:"next,omitempty"`
+}
+
+// Action is an administrative action.
+type Action struct {
+	ID       string          `json:"id"`
+	Time     time.Time       `json:"time"`
+	Key      string          `json:"key,omitempty"`   // absent: the operator at the database
+	Group    string          `json:"group,omitempty"` // the key's
+	From     string          `json:"from"`            // an address, or user@host
+	Action   string          `json:"action"`          // such as "key.create"
+	Subject  string          `json:"subject"`         // the changed thing's id or name
+	Accounts []string        `json:"accounts,omitempty"`
+	Before   json.RawMessage `json:"before,omitempty"`
+	After    json.RawMessage `json:"after,omitempty"`
+}
+
+// ActionPage is a page in the list of actions.
+type ActionPage struct {
+	Actions []Action `json:"actions"`
+	Next    string   `json:"next,omitempty"`
+}
