@@ -204,3 +204,22 @@ func TestSecretIsNotStored(t *testing.T) {
 		t.Error("the files lack the id or contain the secret")
 	}
 }
+
+// TestReplacedSecret gives a key a new secret: the old one is refused, also for a request that has
+// begun with it.
+// Invariant 200.
+func TestReplacedSecret(t *testing.T) {
+	store := openStores(t, 1)[0]
+	authenticator := access.NewAuthenticator(store, access.AuthenticatorOptions{})
+	issued := testenv.Must(access.Create(t.Context(), store, access.NewKey{Scopes: []access.Scope{access.ScopeRead}}))(t)
+	caller := testenv.Must(authenticator.Authenticate(t.Context(), issued.Credential))(t)
+	testenv.Must(authenticator.Recheck(t.Context(), caller))(t)
+	renewed := testenv.Must(access.Update(t.Context(), store, issued.Key.ID, access.KeyChange{Secret: true}))(t)
+	if renewed.Credential == issued.Credential || !strings.HasPrefix(renewed.Credential, "sluice_"+issued.Key.ID+"_") {
+		t.Errorf("the new credential of %q is %q", issued.Key.ID, renewed.Credential)
+	}
+	testenv.Is(t, testenv.Error(authenticator.Recheck(t.Context(), caller)), access.ErrUnknownKey, "a request that began with the old secret")
+	testenv.Is(t, testenv.Error(authenticator.Authenticate(t.Context(), issued.Credential)), access.ErrUnknownKey, "the old secret")
+	caller = testenv.Must(authenticator.Authenticate(t.Context(), renewed.Credential))(t)
+	testenv.Must(authenticator.Recheck(t.Context(), caller))(t)
+}

@@ -248,5 +248,9 @@ func (s *Service) checkLast(ctx context.Context, a actor, before, after *keys.Ke
 	}
 }
 
-// listPage is how many rows are read at a time.
-const listPage = 1000
+const (
+	// listPage is how many rows are read at a time: a row has up to 130 KB.
+	listPage = 100
+	// pageBytes bounds a page's texts; a page has at least one entry.
+	pageBytes = 512 << 10
+)

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -340,4 +341,62 @@ func TestLostRightsAreLostAtOnce(t *testing.T) {
 			testenv.Equal(t, last.From, "192.0.2.1", "%s: from where", name)
 		}
 	})
+}
+
+// TestPagesAreBounded: pages of long keys and of their actions have at most about 512 KiB of texts,
+// and together all entries, once.
+func TestPagesAreBounded(t *testing.T) {
+	o := open(t)
+	var accounts []string
+	for i := range 800 {
+		accounts = append(accounts, fmt.Sprintf("0x%064x", i))
+	}
+	const n = 25
+	for range n {
+		testenv.Must(o.CreateKey(t.Context(), operator, wire.CreateKey{Grants: wireGrants(on("read", accounts...))}, nil))(t)
+	}
+	pages, seen := 0, map[string]bool{}
+	for after := ""; pages == 0 || after != ""; pages++ {
+		page := testenv.Must(o.Keys(t.Context(), operator, after, 1000))(t)
+		for _, k := range page.Keys {
+			seen[k.ID] = true
+		}
+		after = page.Next
+	}
+	testenv.Equal(t, len(seen), n, "keys")
+	testenv.Equal(t, pages, 3, "pages of keys, of 50 KiB each")
+	pages, seen = 0, map[string]bool{}
+	for before := ""; pages == 0 || before != ""; pages++ {
+		page := testenv.Must(o.Actions(t.Context(), operator, before, 1000))(t)
+		for _, a := range page.Actions {
+			seen[a.ID] = true
+		}
+		before = page.Next
+	}
+	testenv.Equal(t, len(seen), n, "actions")
+	testenv.Equal(t, pages, 3, "pages of actions")
+}
+
+// TestActionsSeenByAdministrators: an administrator of some accounts sees the actions of its
+// group's keys, and those about its accounts alone. Invariant 199.
+func TestActionsSeenByAdministrators(t *testing.T) {
+	o := open(t)
+	boss, tenant := o.hire(t, "ops", nil, on("admin")), o.hire(t, "tenant", nil, on("admin", "acca"))
+	prefixed := o.hire(t, "other", nil, below(on("admin", "acca"), "x/"))
+	create := func(by admin.By, grants ...keys.Grant) string {
+		return testenv.Must(o.CreateKey(t.Context(), by, wire.CreateKey{Grants: wireGrants(grants...)}, nil))(t).ID
+	}
+	own, its := create(tenant, on("read", "acca")), create(boss, on("read", "acca"))
+	for _, grants := range [][]keys.Grant{{on("read", "accb")}, {on("read")}, {on("read", "acca"), on("read", "accb")}} {
+		create(boss, grants...)
+	}
+	subjects := func(by admin.By) (list []string) {
+		for _, made := range testenv.Must(o.Actions(t.Context(), by, "", 100))(t).Actions {
+			list = append(list, made.Subject)
+		}
+		return list
+	}
+	testenv.Equal(t, strings.Join(subjects(tenant), " "), its+" "+own, "the tenant's actions")
+	testenv.Equal(t, len(subjects(prefixed)), 0, "an administrator of a prefix sees")
+	testenv.Equal(t, len(subjects(boss)), 5, "all actions")
 }

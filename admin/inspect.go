@@ -125,6 +125,7 @@ func (s *Service) Actions(ctx context.Context, by By, before string, limit int) 
 		return out, err
 	}
 	out.Actions = []wire.Action{}
+	size := 0
 	for range maxScanned / listPage {
 		page, err := s.store.ListActions(ctx, before, listPage)
 		if err != nil {
@@ -134,11 +135,12 @@ func (s *Service) Actions(ctx context.Context, by By, before string, limit int) 
 			if !a.seesAction(&page[i]) {
 				continue
 			}
-			if len(out.Actions) == limit {
-				out.Next = out.Actions[limit-1].ID
+			if len(out.Actions) == limit || size > pageBytes {
+				out.Next = out.Actions[len(out.Actions)-1].ID
 				return out, nil
 			}
 			out.Actions = append(out.Actions, actionOf(&page[i]))
+			size += len(page[i].Before) + len(page[i].After)
 		}
 		if len(page) < listPage {
 			return out, nil

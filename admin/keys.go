@@ -128,25 +128,37 @@ func (s *Service) Keys(ctx context.Context, by By, after string, limit int) (out
 		return out, err
 	}
 	out.Keys = []wire.Key{}
-	for {
-		page, err := s.store.ListKeys(ctx, after, limit)
+	for size := 0; ; {
+		page, err := s.store.ListKeys(ctx, after, listPage)
 		if err != nil {
 			return wire.KeyPage{}, err
 		}
 		for i := range page {
 			after = page[i].ID
 			if a.sees(&page[i]) {
-				if len(out.Keys) == limit {
-					out.Next = out.Keys[limit-1].ID
+				if len(out.Keys) == limit || size > pageBytes {
+					out.Next = out.Keys[len(out.Keys)-1].ID
 					return out, nil
 				}
 				out.Keys = append(out.Keys, s.key(&page[i]))
+				size += sizeOf(&page[i])
 			}
 		}
-		if len(page) < limit {
+		if len(page) < listPage {
 			return out, nil
 		}
 	}
+}
+
+// sizeOf returns the bytes of a key's texts.
+func sizeOf(k *keys.Key) (n int) {
+	for _, g := range k.Grants {
+		n += len(g.Prefix)
+		for _, account := range g.Accounts {
+			n += len(account)
+		}
+	}
+	return n
 }
 
 // Key returns a key.
@@ -331,7 +343,6 @@ func accountsOf(list ...*keys.Key) []string {
 // etagOf returns a tag that differs for every two states. It does not depend on the
 // group's limits.
 func etagOf(k *keys.Key) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %x %q %q %q %x %d %d %d", k.ID, k.Hash, k.Label, fmt.Sprintf("%#v", k.Grants), k.Group, k.S3Secret, k.Created.UnixMicro(), k.Expires.UnixMicro(), k.Revoked.UnixMicro())
-	return fmt.Sprintf(`"%x"`, h.Sum(nil)[:16])
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %x %q %q %q %x %d %d %d", k.ID, k.Hash, k.Label, fmt.Sprintf("%#v", k.Grants), k.Group, k.S3Secret, k.Created.UnixMicro(), k.Expires.UnixMicro(), k.Revoked.UnixMicro()))
+	return fmt.Sprintf(`"%x"`, sum[:16])
 }

@@ -66,6 +66,19 @@ func (f *fixture) overwrite(t *testing.T, n int) {
 	})
 }
 
+// TestPurgeHandlesMore: a purge repeats the steps of other packages until they have handled all.
+func TestPurgeHandlesMore(t *testing.T) {
+	left, steps := 1200, 0
+	f := newFixture(t, blob.Options{PurgeMore: func(_ context.Context, limit int) (int, error) {
+		n := min(left, limit)
+		left, steps = left-n, steps+1
+		return n, nil
+	}})
+	testenv.OK(t, f.Purge(t.Context()))
+	testenv.Equal(t, left, 0, "rows that are left")
+	testenv.Equal(t, steps, 4, "steps")
+}
+
 // TestBackgroundTasksYieldToRequests runs each background task with and without requests in
 // progress, and checks the number and size of its steps and that it pauses between them.
 // Invariant 133.

@@ -20,6 +20,7 @@ func TestServersConform(t *testing.T) {
 	const account = "0x00cd000000000000000000000000000000000000000000000000000000000001"
 	hosted, key := openHosted(t, []string{account})
 	open, anyAccount := openHosted(t, nil)
+	office, administrator := openAdministered(t, account)
 	runs := []struct {
 		name    string
 		handler *httpapi.Server
@@ -29,6 +30,7 @@ func TestServersConform(t *testing.T) {
 		{"local, paid reads", openService(t, access.ReadsPaid), conformance.Options{}},
 		{"hosted", hosted, conformance.Options{URL: "/sluice", Key: key, Account: account}},
 		{"hosted, key for all accounts", open, conformance.Options{URL: "/sluice", Key: anyAccount, Match: regexp.MustCompile("^hosted/|^channel/open")}},
+		{"hosted, administrator", office, conformance.Options{URL: "/sluice", Key: administrator, Account: account, Match: regexp.MustCompile("^admin/")}},
 	}
 	checked := map[string]bool{}
 	for _, run := range runs {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
@@ -45,6 +46,12 @@ func openHosted(t testing.TB, accounts []string) (handler *httpapi.Server, key s
 	return open(t, access.ReadsPaid, &access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, Accounts: accounts})
 }
 
+// openAdministered is openHosted with a key that administers the account.
+func openAdministered(t testing.TB, account string) (handler *httpapi.Server, key string) {
+	t.Helper()
+	return open(t, access.ReadsPaid, &access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: []string{account}})
+}
+
 // open returns a service, which is hosted if a key is described.
 func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *httpapi.Server, key string) {
 	t.Helper()
@@ -76,7 +83,7 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 		Faucet: reads == access.ReadsPaid && described == nil, Inspection: meta,
-		Census: meta.Census,
+		Census: meta.Census, Admin: admin.New(meta, admin.Options{}),
 	}
 	if described != nil {
 		key = testenv.Must(access.Create(t.Context(), meta, *described))(t).Credential

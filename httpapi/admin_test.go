@@ -191,7 +191,7 @@ func TestAdminKnowsWhatItIsTold(t *testing.T) {
 	s := administered(t, true, nil)
 	_, boss := s.issue(t, access.NewKey{Grants: []keys.Grant{grantOf("admin")}})
 	key, _ := s.issue(t, access.NewKey{Grants: []keys.Grant{grantOf("read")}, Group: "g"})
-	one, any := "/v1/admin/keys/"+key.ID, append([]string{"If-Match", "*"}, boss...)
+	one, headers := "/v1/admin/keys/"+key.ID, append([]string{"If-Match", "*"}, boss...)
 	for _, c := range []struct {
 		method, path, body string
 		code               wire.Code
@@ -219,7 +219,7 @@ func TestAdminKnowsWhatItIsTold(t *testing.T) {
 		{"PUT", "/v1/admin/aliases/photos", `{}`, wire.CodeBadAccount},
 		{"GET", "/v1/admin/damaged?after=x", "", wire.CodeBadParameter},
 	} {
-		s.refused(t, 400, c.code, c.method, c.path, c.body, any...)
+		s.refused(t, 400, c.code, c.method, c.path, c.body, headers...)
 	}
 	testenv.Equal(t, fmt.Sprint(testenv.Must(s.meta.Key(t.Context(), key.ID))(t)), fmt.Sprint(key), "the key")
 	testenv.Equal(t, len(testenv.Must(s.meta.ListActions(t.Context(), "", 10))(t)), 0, "recorded actions")
@@ -249,8 +249,11 @@ func TestCreatedKeyIsRepeated(t *testing.T) {
 	renewed := decodedAs[wire.IssuedKey](t, got)
 	put(204, renewed.Secret)
 	put(401, first.Secret)
-	for _, made := range testenv.Must(s.meta.ListActions(t.Context(), "", 10))(t) {
-		for _, secret := range []string{first.Secret, renewed.Secret} {
+	for _, secret := range []string{first.Secret, renewed.Secret} {
+		if strings.Contains(s.logged(), secret[len(secret)-56:]) {
+			t.Error("the log has a secret")
+		}
+		for _, made := range testenv.Must(s.meta.ListActions(t.Context(), "", 10))(t) {
 			if strings.Contains(fmt.Sprintf("%+v %s %s", made, made.Before, made.After), secret[len(secret)-56:]) {
 				t.Errorf("an action has a secret: %+v", made)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/admin"
 	"sluice/bytestore/memory"
 	"sluice/database"
 	"sluice/database/sqlstore"
@@ -42,7 +43,7 @@ func openHistory(t *testing.T, passed bool) *history.History {
 // Invariant 94.
 func TestFencedNodeWritesNothing(t *testing.T) {
 	fenced := openHistory(t, true)
-	s := newService(t, func(c *Config) { c.History, c.Faucet = fenced, true })
+	s := newService(t, func(c *Config) { c.History, c.Faucet, c.Admin = fenced, true, &admin.Service{} })
 	refused := 0
 	for _, route := range routes(s.Server) {
 		writes := route.Method != http.MethodGet && !strings.Contains(route.Pattern, "/faults")
@@ -53,7 +54,7 @@ func TestFencedNodeWritesNothing(t *testing.T) {
 			continue
 		}
 		refused++
-		path := strings.NewReplacer("{account}", "0x1", "{blobName...}", "n", "{sessionId}", "s", "{channelId}", "c", "{uploadId}", "u", "{partIdx}", "0").Replace(route.Pattern)
+		path := strings.NewReplacer("{account}", "0x1", "{blobName...}", "n", "{sessionId}", "s", "{channelId}", "c", "{uploadId}", "u", "{partIdx}", "0", "{keyId}", "k", "{group}", "g", "{bucket}", "b").Replace(route.Pattern)
 		// The body is announced and never sent.
 		res, body := s.raw(t, route.Method+" "+path+" HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n")
 		wantProblem(t, res, body, 503, wire.CodeNotReady)

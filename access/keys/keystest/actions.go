@@ -62,7 +62,7 @@ func actionsRecorded(p *probe) {
 		want[name] = true
 		made := p.actions()
 		p.Equal(len(made), len(want), "actions after %s", name)
-		act.Action.ID, act.Action.Time = made[0].ID, p.Clock.Now()
+		act.ID, act.Time = made[0].ID, p.Clock.Now()
 		p.Equal(made[0], act.Action, "the last action")
 		if err := do(p.act("again")); err != nil && !errors.Is(err, database.ErrNotFound) && !errors.Is(err, database.ErrExists) {
 			p.Fail("%s again: %v", name, err)
@@ -77,7 +77,7 @@ func actionsRecorded(p *probe) {
 	p.Equal(p.getKey("k").Revoked.IsZero(), false, "the key is revoked")
 	plain := &actions.Act{Keys: p.version(p.Store), Action: actions.Action{Name: "plain"}}
 	dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "plain", Group: "g"}, plain, nil))
-	plain.Action.ID, plain.Action.Time = p.actions()[0].ID, p.Clock.Now()
+	plain.ID, plain.Time = p.actions()[0].ID, p.Clock.Now()
 	p.Equal(p.actions()[0], plain.Action, "an action with a name alone")
 }
 
