@@ -54,6 +54,8 @@ type Store interface {
 	metastore.Usage
 	metastore.Integrity
 	database.Clock
+	database.Nodes
+	database.Tasks
 }
 
 // Options configure a Service.
@@ -62,6 +64,10 @@ type Options struct {
 	S3 *sealed.Box
 	// KeyLimits are the limits of groups that have none of their own, as in access.LimiterOptions.
 	KeyLimits keys.Limits
+	// Nodes returns the nodes that run. nil: those that the database knows of.
+	Nodes func(context.Context) ([]database.Node, error)
+	// TaskChanged is called when a task was paused, resumed or started. nil: nothing is.
+	TaskChanged func()
 }
 
 // Service administers an instance. Its methods may be called concurrently.
@@ -73,6 +79,12 @@ type Service struct {
 // New returns a Service.
 func New(store Store, opt Options) *Service {
 	opt.KeyLimits = opt.KeyLimits.Resolve(keys.NoLimits())
+	if opt.Nodes == nil {
+		opt.Nodes = store.ListNodes
+	}
+	if opt.TaskChanged == nil {
+		opt.TaskChanged = func() {}
+	}
 	return &Service{store, opt}
 }
 

@@ -3,6 +3,8 @@ package database
 import (
 	"context"
 	"time"
+
+	"sluice/access/actions"
 )
 
 // TaskRun is a background task's run that has ended.
@@ -40,10 +42,10 @@ type Tasks interface {
 	ListTasks(ctx context.Context) ([]Task, error)
 
 	// ChangeTask calls change with the time and a task's state, which is zero if it has none, and
-	// stores Paused and Wanted as change leaves them. It is one transaction, and other changes wait
-	// for it. An error of change is returned, and then nothing is stored. change may
-	// be called several times.
-	ChangeTask(ctx context.Context, name string, change func(now time.Time, t *Task) error) (Task, error)
+	// stores Paused and Wanted as change leaves them, with the act that it returns. It is one
+	// transaction, and other changes wait for it. An error of change is returned, and then nothing
+	// is stored; so is actions.ErrStale. change may be called several times.
+	ChangeTask(ctx context.Context, name string, change func(now time.Time, t *Task) (*actions.Act, error)) (Task, error)
 
 	// PublishTasks stores the progress of tasks, in one transaction. If Wanted of a task equals its
 	// Served, it becomes zero.

@@ -39,6 +39,11 @@ func adminRoutes(s *Server) []router.Route[operation] {
 	add("GET", "damaged", pageHandler(s.admin.Damaged, func(p wire.DamagePage) int { return len(p.Damaged) }))
 	add("GET", "uploads", pageHandler(s.openUploads, func(p wire.OpenUploadPage) int { return len(p.Uploads) }))
 	add("GET", "actions", pageHandler(s.admin.Actions, func(p wire.ActionPage) int { return len(p.Actions) }))
+	add("GET", "tasks", listHandler(s.admin.Tasks))
+	add("POST", "tasks/{task}/start", taskHandler(s.admin.StartTask))
+	add("POST", "tasks/{task}/pause", taskHandler(s.admin.PauseTask))
+	add("POST", "tasks/{task}/resume", taskHandler(s.admin.ResumeTask))
+	add("GET", "nodes", listHandler(s.admin.Nodes))
 	return table
 }
 
@@ -78,6 +83,34 @@ func pageHandler[P any](list func(ctx context.Context, by admin.By, after string
 			return err
 		}
 		return writePage(x, page, entries(page))
+	}
+}
+
+// listHandler returns a handler for a list without pages.
+func listHandler[L any](list func(ctx context.Context, by admin.By) (L, error)) func(*call) error {
+	return func(x *call) error {
+		if _, err := parameters(x); err != nil {
+			return err
+		}
+		out, err := list(x.Request.Context(), by(x))
+		if err != nil {
+			return err
+		}
+		return writeJSON(x, http.StatusOK, out)
+	}
+}
+
+// taskHandler returns a handler for a change of a task. Repeated, it has no effect.
+func taskHandler(change func(ctx context.Context, by admin.By, name string) (wire.Task, error)) func(*call) error {
+	return func(x *call) error {
+		if _, err := parameters(x); err != nil {
+			return err
+		}
+		out, err := change(x.Request.Context(), by(x), x.params.Get("task"))
+		if err != nil {
+			return inDoubt(err, doubtError{retryable: true})
+		}
+		return writeJSON(x, http.StatusOK, out)
 	}
 }
 

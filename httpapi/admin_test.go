@@ -84,6 +84,11 @@ func TestAdminMatrix(t *testing.T) {
 		"GET damaged":              {"GET", "damaged", "", nil, true, false, 200},
 		"GET uploads":              {"GET", "uploads", "", nil, true, false, 200},
 		"GET actions":              {"GET", "actions", "", nil, false, true, 200},
+		"GET tasks":                {"GET", "tasks", "", nil, true, false, 200},
+		"POST tasks/{task}/start":  {"POST", "tasks/heal/start", "", nil, true, false, 200},
+		"POST tasks/{task}/pause":  {"POST", "tasks/purge/pause", "", nil, true, false, 200},
+		"POST tasks/{task}/resume": {"POST", "tasks/purge/resume", "", nil, true, false, 200},
+		"GET nodes":                {"GET", "nodes", "", nil, true, false, 200},
 	}
 	var routed []string
 	for _, r := range adminRoutes(s.Server) {
@@ -218,6 +223,8 @@ func TestAdminKnowsWhatItIsTold(t *testing.T) {
 		{"PUT", "/v1/admin/aliases/A", `{"account":"a"}`, wire.CodeBadParameter},
 		{"PUT", "/v1/admin/aliases/photos", `{}`, wire.CodeBadAccount},
 		{"GET", "/v1/admin/damaged?after=x", "", wire.CodeBadParameter},
+		{"GET", "/v1/admin/tasks?limit=1", "", wire.CodeBadParameter},
+		{"POST", "/v1/admin/tasks/purge/pause?for=1h", "", wire.CodeBadParameter},
 	} {
 		s.refused(t, 400, c.code, c.method, c.path, c.body, headers...)
 	}

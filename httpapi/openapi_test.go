@@ -106,6 +106,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 		"Group": wire.Group{}, "UpdateGroup": wire.UpdateGroup{}, "GroupPage": wire.GroupPage{}, "SetAlias": wire.SetAlias{}, "Alias": wire.Alias{}, "AliasPage": wire.AliasPage{},
 		"Damage": wire.Damage{}, "DamagedBlob": wire.DamagedBlob{}, "DamagePage": wire.DamagePage{}, "OpenUpload": wire.OpenUpload{}, "OpenUploadPage": wire.OpenUploadPage{},
 		"Action": wire.Action{}, "ActionPage": wire.ActionPage{},
+		"Task": wire.Task{}, "TaskRun": wire.TaskRun{}, "TaskList": wire.TaskList{}, "Node": wire.Node{}, "NodeList": wire.NodeList{},
 		"RenewPayment": wire.RenewPayment{}, "ReconcileChannel": wire.ReconcileChannel{}, "Reconciliation": wire.Reconciliation{}, "ChainChannel": wire.ChainChannel{},
 	} {
 		schema := schemas[name]

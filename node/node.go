@@ -346,6 +346,7 @@ func (n *Node) runBackground(ctx context.Context, reload <-chan os.Signal) {
 	tasks.Go(func() { n.stores.History.Watch(ctx, n.historyChanged) })
 	tasks.Go(func() { watchDatabaseClock(ctx, n.stores.Meta, time.Now, n.log) })
 	if n.members != nil {
+		n.members.stateChanged() // it serves from now on
 		tasks.Go(func() { n.members.watch(ctx) })
 	}
 	if n.receiver != nil {

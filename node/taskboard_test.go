@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/database"
 	"sluice/database/sqlstore"
 	"sluice/internal/task"
@@ -44,9 +45,9 @@ func (s *faultyTasks) PublishTasks(ctx context.Context, list []database.TaskProg
 // ask changes a task as an operator does at any node.
 func (s *faultyTasks) ask(t *testing.T, name task.Name, change func(now time.Time, t *database.Task)) {
 	t.Helper()
-	testenv.Must(s.ChangeTask(t.Context(), string(name), func(now time.Time, task *database.Task) error {
+	testenv.Must(s.ChangeTask(t.Context(), string(name), func(now time.Time, task *database.Task) (*actions.Act, error) {
 		change(now, task)
-		return nil
+		return nil, nil
 	}))(t)
 }
 
@@ -97,6 +98,7 @@ func lead(t *testing.T, store taskStore, name string) *leadingNode {
 
 // TestStartSurvivesTheLeader: a start is obeyed within seconds, by one run, and it is neither lost
 // nor repeated when a leader dies before the run or in it, or the database's responses are lost.
+// Invariant 203.
 func TestStartSurvivesTheLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, meta *sqlstore.Store) {
 		store := &faultyTasks{taskStore: meta}
@@ -130,6 +132,7 @@ func TestStartSurvivesTheLeader(t *testing.T) {
 
 // TestPauseSurvivesTheLeader: a pause is obeyed within seconds, and by the next leader from its
 // first moment, even if it cannot read it yet. A task that protects data runs on.
+// Invariant 202.
 func TestPauseSurvivesTheLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, meta *sqlstore.Store) {
 		store := &faultyTasks{taskStore: meta}

@@ -167,3 +167,44 @@ type ActionPage struct {
 	Actions []Action `json:"actions"`
 	Next    string   `json:"next,omitempty"`
 }
+
+// Task is a background task, which one of the nodes does.
+type Task struct {
+	Task      string    `json:"task"`
+	Pausable  bool      `json:"pausable"`
+	Startable bool      `json:"startable"`
+	Paused    time.Time `json:"paused,omitzero"`  // since when
+	Wanted    time.Time `json:"wanted,omitzero"`  // when the start was requested that no run has served yet
+	Running   time.Time `json:"running,omitzero"` // since when
+	Next      time.Time `json:"next,omitzero"`    // absent: not known
+	Last      *TaskRun  `json:"last,omitempty"`
+}
+
+// TaskRun is a task's run that has ended.
+type TaskRun struct {
+	Began   time.Time `json:"began"`
+	Seconds float64   `json:"seconds"` // that it took
+	Handled int64     `json:"handled"` // things
+	Error   string    `json:"error,omitempty"`
+	Node    string    `json:"node"`
+}
+
+// TaskList has all tasks.
+type TaskList struct {
+	Tasks []Task `json:"tasks"`
+}
+
+// Node is a node of the instance, as it has described itself last.
+type Node struct {
+	Name    string    `json:"name"` // several nodes may have the same
+	Version string    `json:"version"`
+	Ready   bool      `json:"ready"`
+	Reason  string    `json:"reason,omitempty"` // why it is not ready
+	Since   time.Time `json:"since,omitzero"`   // since when it is ready, or is not
+	Leader  bool      `json:"leader"`           // it does the background tasks
+}
+
+// NodeList has all nodes.
+type NodeList struct {
+	Nodes []Node `json:"nodes"`
+}

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/database"
 	"sluice/database/whole"
 )
@@ -23,10 +24,10 @@ func (p *Probe) tasks(want ...database.Task) {
 
 // change changes a task, and returns the time of the change.
 func (p *Probe) change(s whole.Database, name string, change func(now time.Time, t *database.Task)) (at time.Time) {
-	_, err := s.ChangeTask(p.Ctx, name, func(now time.Time, t *database.Task) error {
+	_, err := s.ChangeTask(p.Ctx, name, func(now time.Time, t *database.Task) (*actions.Act, error) {
 		at = now
 		change(now, t)
-		return nil
+		return nil, nil
 	})
 	p.OK(err, "change of %s", name)
 	return at
@@ -43,10 +44,10 @@ func taskLife(p *Probe) {
 	p.tasks(purge, sweep)
 	p.Must(purge.Paused.Equal(sweep.Wanted.Add(time.Minute)), "the changes have the times %s and %s", sweep.Wanted, purge.Paused)
 
-	_, err := p.Store.ChangeTask(p.Ctx, "purge", func(_ time.Time, t *database.Task) error {
+	_, err := p.Store.ChangeTask(p.Ctx, "purge", func(_ time.Time, t *database.Task) (*actions.Act, error) {
 		p.Must(reflect.DeepEqual(*t, purge), "change gets %+v, want %+v", *t, purge)
 		t.Paused = time.Time{}
-		return errDisagree
+		return nil, errDisagree
 	})
 	p.Is(err, errDisagree, "refused change")
 	p.tasks(purge, sweep)
@@ -95,12 +96,12 @@ func taskRacing(p *Probe) {
 		if i%3 == 0 {
 			return handles[i%2].PublishTasks(p.Ctx, []database.TaskProgress{{Name: "scrub", Running: base}})
 		}
-		_, err := handles[i%2].ChangeTask(p.Ctx, "scrub", func(_ time.Time, t *database.Task) error {
+		_, err := handles[i%2].ChangeTask(p.Ctx, "scrub", func(_ time.Time, t *database.Task) (*actions.Act, error) {
 			if t.Wanted.IsZero() {
 				t.Wanted = base
 			}
 			t.Wanted = t.Wanted.Add(time.Second)
-			return nil
+			return nil, nil
 		})
 		return err
 	}) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/database"
+	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
 )
 
@@ -26,7 +28,7 @@ func (s *Store) ListTasks(ctx context.Context) ([]database.Task, error) {
 }
 
 // ChangeTask implements database.Tasks.
-func (s *Store) ChangeTask(ctx context.Context, name string, change func(now time.Time, t *database.Task) error) (database.Task, error) {
+func (s *Store) ChangeTask(ctx context.Context, name string, change func(now time.Time, t *database.Task) (*actions.Act, error)) (database.Task, error) {
 	return engine.ResultOf(ctx, s.in.WriteLocked, func(t storeTx) (database.Task, error) {
 		if err := t.Lock("tasks"); err != nil {
 			return database.Task{}, err
@@ -35,10 +37,14 @@ func (s *Store) ChangeTask(ctx context.Context, name string, change func(now tim
 		if _, err := t.Row(taskQuery+`WHERE name = $1`, engine.Args{[]byte(name)}, taskFields(&one)...); err != nil {
 			return one, err
 		}
-		if err := change(t.Now, &one); err != nil {
+		act, err := change(t.Now, &one)
+		if err != nil {
 			return one, err
 		}
-		_, err := t.Exec(`INSERT INTO tasks (name, paused, wanted) VALUES ($1, $2, $3)
+		if err := acts.Record(t.Tx, act); err != nil {
+			return one, err
+		}
+		_, err = t.Exec(`INSERT INTO tasks (name, paused, wanted) VALUES ($1, $2, $3)
 			ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, wanted = excluded.wanted`,
 			[]byte(name), engine.Micros(one.Paused), engine.Micros(one.Wanted))
 		return one, err

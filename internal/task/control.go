@@ -122,7 +122,7 @@ func (c *Control) begin(t *controlled, now time.Time, stop context.CancelFunc) b
 	if t.paused {
 		return false
 	}
-	t.now.Running, t.now.Next, t.stop = now, time.Time{}, stop
+	t.now.Running, t.stop = now, stop
 	c.change(t)
 	return true
 }

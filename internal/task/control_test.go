@@ -55,6 +55,7 @@ func (c *controlledTask) served() time.Time {
 
 // TestStartIsJoined: a run serves the starts that arrive during it, each start is served by one
 // run, and runs of a task do not overlap.
+// Invariant 203.
 func TestStartIsJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, first := newControlledTask(t, Heal), time.Now()
@@ -80,6 +81,7 @@ func TestStartIsJoined(t *testing.T) {
 
 // TestStartOutlivesAnInterruptedRun: a run that ended early, or had to wait, serves no start, and a
 // run that failed does.
+// Invariant 203.
 func TestStartOutlivesAnInterruptedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, wanted := newControlledTask(t, Sweep), time.Now()
@@ -105,6 +107,7 @@ func TestStartOutlivesAnInterruptedRun(t *testing.T) {
 
 // TestPauseEndsTheRun: a pause ends the run in progress, which is not reported, and none begins
 // until it ends.
+// Invariant 202.
 func TestPauseEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newControlledTask(t, Purge)
@@ -156,7 +159,7 @@ func TestChangesAreFew(t *testing.T) {
 		}
 		go sweep.Do(t.Context(), Sweep)
 		<-sweep.Changed()
-		if list := sweep.Changes(); len(list) != 1 || !list[0].Running.Equal(time.Now()) || !list[0].Next.IsZero() {
+		if list := sweep.Changes(); len(list) != 1 || !list[0].Running.Equal(time.Now()) || list[0].Next.IsZero() {
 			t.Errorf("while it runs: %+v", list)
 		}
 		<-sweep.Changed()

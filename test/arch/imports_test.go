@@ -220,8 +220,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "access/keys"):
 		return []string{"access/actions", "database", "metastore"}, true
 	case within(dir, "admin"):
-		return slices.Concat(services, contracts, pure), true
-	case within(dir, "database", "bytestore"):
+		return slices.Concat([]string{"internal/task"}, services, contracts, pure), true
+	case within(dir, "database"):
+		return []string{"access/actions"}, true
+	case within(dir, "bytestore"):
 		return nil, true
 	case within(dir, "httpapi/internal/router"):
 		return nil, true

@@ -39,6 +39,9 @@ func (p *probe) acts() map[string]func(act *actions.Act) error {
 		"unalias": func(act *actions.Act) error {
 			return s.DeleteAlias(ctx, "old", func(string) (*actions.Act, error) { return act, nil })
 		},
+		"task": func(act *actions.Act) error {
+			return dbtest.Error(s.ChangeTask(ctx, "sweep", func(time.Time, *database.Task) (*actions.Act, error) { return act, nil }))
+		},
 	}
 }
 
@@ -67,7 +70,7 @@ func actionsRecorded(p *probe) {
 		if err := do(p.act("again")); err != nil && !errors.Is(err, database.ErrNotFound) && !errors.Is(err, database.ErrExists) {
 			p.Fail("%s again: %v", name, err)
 		}
-		if name == "update" || name == "limits" { // which have an effect again
+		if name == "update" || name == "limits" || name == "task" { // which have an effect again
 			want["again "+name] = true
 		}
 	}
@@ -75,6 +78,7 @@ func actionsRecorded(p *probe) {
 	p.Reopen()
 	p.Equal(p.actions(), before, "actions after a restart")
 	p.Equal(p.getKey("k").Revoked.IsZero(), false, "the key is revoked")
+	p.Clock.Advance(time.Second)
 	plain := &actions.Act{Keys: p.version(p.Store), Action: actions.Action{Name: "plain"}}
 	dbtest.Value(p.Store.CreateKey(p.Ctx, keys.Key{ID: "plain", Group: "g"}, plain, nil))
 	plain.ID, plain.Time = p.actions()[0].ID, p.Clock.Now()
