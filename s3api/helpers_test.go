@@ -66,6 +66,7 @@ func start(t testing.TB, of setup) *service {
 	if of.config != nil {
 		of.config(&c)
 	}
+	c.Places = access.NewPlaces(database, c.Reads, 0) // without Run each request sees all changes
 	s := New(c)
 	server := c.Exchanges.ServerOf(s)
 	listener := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
