@@ -47,6 +47,9 @@ func NewPlaces(store places.Store, reads Reads, poll time.Duration) *Places {
 	return p
 }
 
+// Instance returns the instance's reads.
+func (p *Places) Instance() Reads { return p.reads }
+
 // Account returns the rules for an account's blobs. Neither it nor they allocate.
 func (p *Places) Account(ctx context.Context, account string) (AccountRules, error) {
 	view := p.view.Load()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/actions"
 	"sluice/access/places"
 	"sluice/test/testenv"
 )
@@ -20,9 +21,9 @@ import (
 // setPlace changes a place.
 func setPlace(t testing.TB, store places.Store, account, name string, exact bool, s places.Settings) {
 	t.Helper()
-	testenv.OK(t, testenv.Error(store.ChangePlace(context.Background(), places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings) error {
+	testenv.OK(t, testenv.Error(store.ChangePlace(context.Background(), places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings, _ bool) (*actions.Act, error) {
 		*now = s
-		return nil
+		return nil, nil
 	})))
 }
 

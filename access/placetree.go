@@ -29,6 +29,23 @@ func (a AccountRules) Lists(prefix string) Reads {
 	return a.of.lists(prefix)
 }
 
+// Prefix returns the rule for the blobs with names that begin with a prefix, as far as no longer
+// prefix and no blob has settings of its own.
+func (a AccountRules) Prefix(prefix string) Rule {
+	if a.of == nil {
+		return a.whole
+	}
+	return a.of.underPrefixes(prefix)
+}
+
+// Settings returns a place's own settings.
+func (a AccountRules) Settings(p places.Place) places.Settings {
+	if a.of == nil {
+		return places.Settings{}
+	}
+	return a.of.rows[placeKey{p.Name, p.Exact}].Settings
+}
+
 // placeKey is a place in its account.
 type placeKey struct {
 	name  string

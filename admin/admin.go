@@ -21,6 +21,7 @@ import (
 	"sluice/access"
 	"sluice/access/actions"
 	"sluice/access/keys"
+	"sluice/access/places"
 	"sluice/access/sealed"
 	"sluice/database"
 	"sluice/metastore"
@@ -50,6 +51,7 @@ type Store interface {
 	keys.Store
 	actions.Store
 	metastore.Aliases
+	places.Store
 	metastore.Uploads
 	metastore.Usage
 	metastore.Integrity
@@ -68,6 +70,8 @@ type Options struct {
 	Nodes func(context.Context) ([]database.Node, error)
 	// TaskChanged is called when a task was paused, resumed or started. nil: nothing is.
 	TaskChanged func()
+	// Places are the settings of places that this node applies. nil: reads are public.
+	Places *access.Places
 }
 
 // Service administers an instance. Its methods may be called concurrently.
@@ -84,6 +88,9 @@ func New(store Store, opt Options) *Service {
 	}
 	if opt.TaskChanged == nil {
 		opt.TaskChanged = func() {}
+	}
+	if opt.Places == nil {
+		opt.Places = access.NewPlaces(store, access.ReadsPublic, 0)
 	}
 	return &Service{store, opt}
 }

@@ -81,6 +81,9 @@ func TestAdminMatrix(t *testing.T) {
 		"GET aliases":              {"GET", "aliases", "", nil, true, false, 200},
 		"PUT aliases/{bucket}":     {"PUT", "aliases/photos", `{"account":"ours"}`, nil, true, false, 200},
 		"DELETE aliases/{bucket}":  {"DELETE", "aliases/photos", "", nil, true, false, 204},
+		"GET places":               {"GET", "places", "", nil, false, true, 200},
+		"GET places/{account}":     {"GET", "places/ours", "", nil, false, false, 200},
+		"PATCH places/{account}":   {"PATCH", "places/ours?prefix=other%2F", `{"lists":"key"}`, nil, false, false, 200},
 		"GET damaged":              {"GET", "damaged", "", nil, true, false, 200},
 		"GET uploads":              {"GET", "uploads", "", nil, true, false, 200},
 		"GET actions":              {"GET", "actions", "", nil, false, true, 200},
@@ -128,7 +131,7 @@ func TestAdminMatrix(t *testing.T) {
 				return 403, "account_forbidden"
 			case strings.Contains(o.path, "TENANT"):
 				return 404, "not_found"
-			case o.method == "POST":
+			case o.method == "POST", strings.Contains(o.path, "places/"):
 				return 403, "beyond_key"
 			}
 			return o.want, ""

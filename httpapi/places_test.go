@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/access"
+	"sluice/access/actions"
 	"sluice/access/places"
 	"sluice/blob"
 	"sluice/test/testenv"
@@ -18,9 +19,9 @@ import (
 // set sets a place of an account, for requests that begin after it returns.
 func (s *service) set(t testing.TB, account, name string, exact bool, to places.Settings) {
 	t.Helper()
-	testenv.OK(t, testenv.Error(s.meta.ChangePlace(t.Context(), places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings) error {
+	testenv.OK(t, testenv.Error(s.meta.ChangePlace(t.Context(), places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings, _ bool) (*actions.Act, error) {
 		*now = to
-		return nil
+		return nil, nil
 	})))
 	testenv.OK(t, s.places.Renew(t.Context()))
 }

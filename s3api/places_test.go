@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/access"
+	"sluice/access/actions"
 	"sluice/access/places"
 	"sluice/test/testenv"
 )
@@ -13,9 +14,9 @@ import (
 // set sets a place of the account ours.
 func (s *service) set(t testing.TB, name string, exact bool, to places.Settings) {
 	t.Helper()
-	testenv.OK(t, testenv.Error(s.database.ChangePlace(t.Context(), places.Place{Account: "ours", Name: name, Exact: exact}, func(now *places.Settings) error {
+	testenv.OK(t, testenv.Error(s.database.ChangePlace(t.Context(), places.Place{Account: "ours", Name: name, Exact: exact}, func(now *places.Settings, _ bool) (*actions.Act, error) {
 		*now = to
-		return nil
+		return nil, nil
 	})))
 }
 

@@ -208,3 +208,50 @@ type Node struct {
 type NodeList struct {
 	Nodes []Node `json:"nodes"`
 }
+
+// Block is the operator's refusal of all reads.
+type Block struct {
+	Reason string    `json:"reason"`
+	By     string    `json:"by,omitempty"` // the key's id; absent: the operator at the database
+	Since  time.Time `json:"since"`
+}
+
+// Place is an account, the blobs in it with names that begin with a prefix, or one blob, with the
+// settings of who may read and list.
+type Place struct {
+	Account string `json:"account"`
+	Prefix  string `json:"prefix,omitempty"`
+	Blob    string `json:"blob,omitempty"` // its name; then there is no prefix
+	Reads   string `json:"reads,omitempty"`
+	Lists   string `json:"lists,omitempty"`
+	MayOpen bool   `json:"mayOpen,omitempty"` // the account may open itself beyond the instance's reads
+	Blocked *Block `json:"blocked,omitempty"`
+}
+
+// PlaceRule is a place with the rule that is in force there.
+type PlaceRule struct {
+	Place
+
+	InForce RuleInForce `json:"inForce"`
+}
+
+// RuleInForce holds at a place, by its own settings or by a place above it.
+type RuleInForce struct {
+	Reads   string `json:"reads"` // public, key, paid or free
+	Lists   string `json:"lists"` // public or key, for everything below
+	Blocked *Block `json:"blocked,omitempty"`
+}
+
+// ChangePlace is the request that changes a place. What is absent stays as it is.
+type ChangePlace struct {
+	Reads   *string `json:"reads,omitempty"` // "instance", "public", "key" or "free"; "": as the place above
+	Lists   *string `json:"lists,omitempty"` // "instance", "public" or "key"; "": as the place above
+	MayOpen *bool   `json:"mayOpen,omitempty"`
+	Block   *string `json:"block,omitempty"` // the reason; "": it is not blocked any more
+}
+
+// PlacePage is a page in the list of places.
+type PlacePage struct {
+	Places []Place `json:"places"`
+	Next   string  `json:"next,omitempty"`
+}

@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"sluice/access/actions"
 )
 
 // Most is the greatest number of places that an instance has: every node keeps all in memory.
@@ -67,9 +69,11 @@ type Changes struct {
 type Store interface {
 	// ChangePlace changes a place's settings and returns them as stored. It calls change with the
 	// place's settings within the transaction, possibly several times, so that no concurrent change
-	// is lost; change must have no other effect. With an error of change nothing is changed, and
-	// ChangePlace returns it. It returns ErrTooMany if the place would be one too many.
-	ChangePlace(ctx context.Context, p Place, change func(s *Settings) error) (Settings, error)
+	// is lost; change must have no other effect. mayOpen reports whether the account's place has
+	// MayOpen. With an error of change nothing is changed, and ChangePlace returns it. It records
+	// the act that change returns, which may be nil. It returns ErrTooMany if the place would be
+	// one too many.
+	ChangePlace(ctx context.Context, p Place, change func(s *Settings, mayOpen bool) (*actions.Act, error)) (Settings, error)
 
 	// ListPlaces returns up to limit places with settings, sorted by account, name and Exact (false
 	// first), starting behind after; in one account only, unless account is empty.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"math/rand/v2"
 
+	"sluice/access/actions"
 	"sluice/access/places"
+	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
 )
 
@@ -59,7 +61,7 @@ func (t storeTx) placesVersion() (v placesVersion, err error) {
 }
 
 // ChangePlace implements places.Store.
-func (s *Store) ChangePlace(ctx context.Context, p places.Place, change func(*places.Settings) error) (places.Settings, error) {
+func (s *Store) ChangePlace(ctx context.Context, p places.Place, change func(*places.Settings, bool) (*actions.Act, error)) (places.Settings, error) {
 	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (places.Settings, error) {
 		v, err := t.placesVersion()
 		if err != nil {
@@ -78,7 +80,15 @@ func (s *Store) ChangePlace(ctx context.Context, p places.Place, change func(*pl
 			block := *was.Blocked // change may change it, and run again
 			is.Blocked = &block
 		}
-		if err := change(&is.Settings); err != nil {
+		var mayOpen engine.Boolean
+		if _, err := t.Row(`SELECT may_open FROM places WHERE account = $1 AND name = $2 AND exact = 0`, engine.Args{[]byte(p.Account), []byte{}}, &mayOpen); err != nil {
+			return places.Settings{}, err
+		}
+		act, err := change(&is.Settings, bool(mayOpen))
+		if err == nil {
+			err = acts.Record(t.Tx, act)
+		}
+		if err != nil {
 			return places.Settings{}, err
 		}
 		if is.Blocked != nil {

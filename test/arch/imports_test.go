@@ -210,9 +210,9 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "access/keys/keystest"):
 		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "access/keys", "access/actions", "metastore"}, true
 	case within(dir, "access/places/placestest"):
-		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "access/places"}, true
+		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "access/places", "access/actions"}, true
 	case within(dir, "access/places"):
-		return nil, true
+		return []string{"access/actions"}, true
 	case within(dir, "metastore", "ledger"):
 		return []string{"access/actions", "database"}, true
 	case within(dir, "access/actions"):

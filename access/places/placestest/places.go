@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/access/places"
 	"sluice/database/dbtest"
 	"sluice/database/whole"
@@ -20,9 +21,9 @@ func (p *probe) set(name string, change func(s *places.Settings)) places.Setting
 }
 
 func (p *probe) setAt(store places.Store, at places.Place, change func(s *places.Settings)) places.Settings {
-	got, err := store.ChangePlace(p.Ctx, at, func(s *places.Settings) error {
+	got, err := store.ChangePlace(p.Ctx, at, func(s *places.Settings, _ bool) (*actions.Act, error) {
 		change(s)
-		return nil
+		return nil, nil
 	})
 	p.OK(err, "change of %+v", at)
 	return got
@@ -63,9 +64,9 @@ func placeChange(p *probe) {
 	p.Reopen()
 	p.Equal(p.all(""), want, "places")
 	refused := errors.New("refused")
-	_, err := p.Store.ChangePlace(p.Ctx, want[0].Place, func(s *places.Settings) error {
+	_, err := p.Store.ChangePlace(p.Ctx, want[0].Place, func(s *places.Settings, _ bool) (*actions.Act, error) {
 		s.Reads = "lost"
-		return refused
+		return nil, refused
 	})
 	p.Is(err, refused, "a change that is refused")
 	p.Equal(p.all(""), want, "places after a refused change")
@@ -88,9 +89,9 @@ func placeBlock(p *probe) {
 	p.Clock.Advance(time.Minute)
 	p.Equal(p.set("n", block("two")).Blocked, &places.Block{Reason: "two", By: "key\x00\xff", Since: first}, "another reason")
 	refused := errors.New("refused")
-	_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "a", Name: "n"}, func(s *places.Settings) error {
+	_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "a", Name: "n"}, func(s *places.Settings, _ bool) (*actions.Act, error) {
 		s.Blocked.Reason = "" // of its own
-		return refused
+		return nil, refused
 	})
 	p.Is(err, refused, "a change that is refused")
 	p.Reopen()
@@ -210,16 +211,16 @@ func placeRacing(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	const calls = 8
 	errs := dbtest.Race(calls, func(i int) error {
-		_, err := handles[i%2].ChangePlace(p.Ctx, places.Place{Account: "a"}, func(s *places.Settings) error {
+		_, err := handles[i%2].ChangePlace(p.Ctx, places.Place{Account: "a"}, func(s *places.Settings, _ bool) (*actions.Act, error) {
 			s.Reads += fmt.Sprint(i)
-			return nil
+			return nil, nil
 		})
 		if err != nil {
 			return err
 		}
-		_, err = handles[i%2].ChangePlace(p.Ctx, places.Place{Account: fmt.Sprint(i)}, func(s *places.Settings) error {
+		_, err = handles[i%2].ChangePlace(p.Ctx, places.Place{Account: fmt.Sprint(i)}, func(s *places.Settings, _ bool) (*actions.Act, error) {
 			s.MayOpen = true
-			return nil
+			return nil, nil
 		})
 		return err
 	})
@@ -256,5 +257,27 @@ func placeModel(p *probe) {
 	p.Must(len(list) == len(model), "%d places, want %d", len(list), len(model))
 	for _, row := range list {
 		p.Equal(row.Settings, model[row.Place], "settings of %+v", row.Place)
+	}
+}
+
+// placeRecord: a change is told whether the account may open itself, and its act is recorded if and
+// only if it has its effect.
+func placeRecord(p *probe) {
+	version := dbtest.Value(p.Store.KeysVersion(p.Ctx))
+	for i, name := range []string{"", "a", "a"} {
+		for _, exact := range []bool{false, true} {
+			mayOpen := false
+			for _, keys := range []int64{version + 1, version} {
+				_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "x", Name: name, Exact: exact}, func(s *places.Settings, may bool) (*actions.Act, error) {
+					mayOpen, s.MayOpen, s.Reads = may, !exact && name == "", fmt.Sprint(i, keys)
+					return &actions.Act{Keys: keys, Action: actions.Action{Name: "place.set", Subject: fmt.Sprint(i, exact), Accounts: []string{"x"}}}, nil
+				})
+				p.Must((err == nil) == (keys == version), "a change by the keys %d of %d: %v", keys, version, err)
+			}
+			p.Must(mayOpen == (i > 0 || exact), "the account may open itself: %t, at %q", mayOpen, name)
+			newest := dbtest.Value(p.Store.ListActions(p.Ctx, "", 100))
+			p.Must(len(newest) == 2*i+map[bool]int{false: 1, true: 2}[exact], "%d acts are recorded", len(newest))
+			p.Clock.Advance(time.Second)
+		}
 	}
 }

@@ -13,5 +13,6 @@ func Checks() []dbtest.Check {
 		check("places/changes", placeChanges),
 		check("places/racing", placeRacing),
 		check("places/model", placeModel),
+		check("places/record", placeRecord),
 	}
 }

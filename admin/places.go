@@ -1,0 +1,243 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"sluice/access"
+	"sluice/access/actions"
+	"sluice/access/keys"
+	"sluice/access/places"
+	"sluice/blob"
+	"sluice/wire"
+)
+
+const (
+	// maxPlace bounds a place's prefix, or its blob's name, in bytes.
+	maxPlace = 1024
+	// maxReason bounds the reason for a block, in bytes.
+	maxReason = 500
+)
+
+// ErrOpening means that an account may not open itself beyond the instance's reads.
+var ErrOpening = errors.New("the operator does not permit the account to open itself beyond --reads")
+
+// parsePlace returns the place that a request names. Only one of prefix and name may be set.
+func parsePlace(account, prefix, name string) (p places.Place, err error) {
+	if p.Account, err = blob.ParseAccount(account); err != nil {
+		return p, err
+	}
+	p.Name, p.Exact = prefix+name, name != ""
+	switch {
+	case prefix != "" && name != "":
+		err = fmt.Errorf("%w: a place has a prefix or a blob, not both", ErrInvalid)
+	case len(p.Name) > maxPlace:
+		err = fmt.Errorf("%w: a place's name has at most %d bytes; block a longer blob by a prefix", ErrInvalid, maxPlace)
+	}
+	return p, err
+}
+
+// administersPlace reports whether they administer all blobs at a place.
+func (a actor) administersPlace(p places.Place) bool {
+	return a.includes([]keys.Grant{{Accounts: []string{p.Account}, Prefix: p.Name}})
+}
+
+// Places returns the places that the administrator administers, sorted by account and name; in one
+// account only unless account is empty.
+func (s *Service) Places(ctx context.Context, by By, account, after string, limit int) (out wire.PlacePage, err error) {
+	a, err := s.actorOf(ctx, by)
+	if err != nil {
+		return out, err
+	}
+	if account != "" {
+		if account, err = blob.ParseAccount(account); err != nil {
+			return out, err
+		}
+	}
+	from, err := placeOf(after)
+	if err != nil {
+		return out, err
+	}
+	out.Places = []wire.Place{}
+	for range maxScanned / listPage {
+		page, err := s.store.ListPlaces(ctx, account, from, listPage)
+		if err != nil {
+			return wire.PlacePage{}, err
+		}
+		for _, row := range page {
+			if !a.administersPlace(row.Place) {
+				continue
+			}
+			if len(out.Places) == limit {
+				out.Next = tokenOf(from)
+				return out, nil
+			}
+			from = row.Place
+			out.Places = append(out.Places, placeWith(row.Place, row.Settings))
+		}
+		if len(page) < listPage {
+			return out, nil
+		}
+		from = page[len(page)-1].Place
+	}
+	out.Next = tokenOf(from)
+	return out, nil
+}
+
+// tokenOf returns the parameter after for the list behind a place.
+func tokenOf(p places.Place) string {
+	kind := "0"
+	if p.Exact {
+		kind = "1"
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(p.Account + "\x00" + kind + p.Name))
+}
+
+func placeOf(token string) (p places.Place, err error) {
+	if token == "" {
+		return p, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	account, rest, found := strings.Cut(string(text), "\x00")
+	if err != nil || !found || rest == "" {
+		return p, fmt.Errorf("%w: after must be the next of an earlier page", ErrInvalid)
+	}
+	return places.Place{Account: account, Name: rest[1:], Exact: rest[0] == '1'}, nil
+}
+
+// Place returns a place with the rule in force there. prefix and name name it as in ChangePlace.
+func (s *Service) Place(ctx context.Context, by By, account, prefix, name string) (out wire.PlaceRule, err error) {
+	p, err := parsePlace(account, prefix, name)
+	if err != nil {
+		return out, err
+	}
+	a, err := s.actorOf(ctx, by)
+	switch {
+	case err != nil:
+		return out, err
+	case !a.administersPlace(p):
+		return out, fmt.Errorf("%w: it must administer all blobs of the place", ErrBeyond)
+	}
+	if err := s.opt.Places.Renew(ctx); err != nil {
+		return out, err
+	}
+	rules, err := s.opt.Places.Account(ctx, p.Account)
+	if err != nil {
+		return out, err
+	}
+	rule := rules.Prefix(p.Name)
+	if p.Exact {
+		rule = rules.At(p.Name)
+	}
+	out.Place = placeWith(p, rules.Settings(p))
+	out.InForce = wire.RuleInForce{Reads: string(rule.Reads), Lists: string(rules.Lists(p.Name)), Blocked: blockOf(rule.Blocked)}
+	return out, nil
+}
+
+func blockOf(b *places.Block) *wire.Block {
+	if b == nil {
+		return nil
+	}
+	return &wire.Block{Reason: b.Reason, By: b.By, Since: b.Since}
+}
+
+func placeWith(p places.Place, s places.Settings) wire.Place {
+	out := wire.Place{Account: p.Account, Prefix: p.Name, Reads: s.Reads, Lists: s.Lists, MayOpen: s.MayOpen, Blocked: blockOf(s.Blocked)}
+	if p.Exact {
+		out.Prefix, out.Blob = "", p.Name
+	}
+	return out
+}
+
+// ChangePlace changes the settings of an account's blobs with names that begin with prefix, or of
+// the blob with this name. Blocks, and whether an account may open itself, need admin for all
+// accounts. An empty setting is removed.
+func (s *Service) ChangePlace(ctx context.Context, by By, account, prefix, name string, in wire.ChangePlace) (out wire.Place, err error) {
+	p, err := parsePlace(account, prefix, name)
+	if err == nil {
+		err = s.checkPlace(p, in)
+	}
+	if err != nil {
+		return out, err
+	}
+	err = s.decide(ctx, by, func(a actor) error {
+		switch {
+		case (in.MayOpen != nil || in.Block != nil) && !a.everything():
+			return ErrEverything
+		case !a.administersPlace(p):
+			return fmt.Errorf("%w: it must administer all blobs of the place", ErrBeyond)
+		}
+		is, err := s.store.ChangePlace(ctx, p, func(now *places.Settings, mayOpen bool) (*actions.Act, error) {
+			before := placeWith(p, *now)
+			if err := s.change(now, in, mayOpen, a.by.Key); err != nil {
+				return nil, err
+			}
+			return a.act("place.set", strings.TrimSuffix(p.Account+"/"+p.Name, "/"), []string{p.Account}, before, placeWith(p, *now))
+		})
+		if errors.Is(err, places.ErrTooMany) {
+			return fmt.Errorf("%w: there are %d places, the most that an instance can have", ErrConflict, places.Most)
+		}
+		out = placeWith(p, is)
+		return err
+	})
+	return out, err
+}
+
+// checkPlace refuses settings that a place cannot have.
+func (s *Service) checkPlace(p places.Place, in wire.ChangePlace) error {
+	one := func(setting *string, of ...access.Reads) bool {
+		for _, r := range of {
+			if setting == nil || *setting == "" || *setting == string(r) {
+				return true
+			}
+		}
+		return false
+	}
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch {
+	case !one(in.Reads, access.ReadsInstance, access.ReadsPublic, access.ReadsKey, access.ReadsFree):
+		return fmt.Errorf("%w: reads is instance, public, key, free or empty", ErrInvalid)
+	case in.Reads != nil && *in.Reads == string(access.ReadsFree) && s.opt.Places.Instance() != access.ReadsPaid:
+		return fmt.Errorf("%w: only where reads are paid a place can be free", ErrInvalid)
+	case !one(in.Lists, access.ReadsInstance, access.ReadsPublic, access.ReadsKey):
+		return fmt.Errorf("%w: lists is instance, public, key or empty", ErrInvalid)
+	case in.Lists != nil && *in.Lists != "" && p.Exact:
+		return fmt.Errorf("%w: a single blob has no setting for lists", ErrInvalid)
+	case in.MayOpen != nil && (p.Name != "" || p.Exact):
+		return fmt.Errorf("%w: mayOpen is a setting of whole accounts", ErrInvalid)
+	case in.Block != nil && (len(*in.Block) > maxReason || strings.ContainsFunc(*in.Block, unprintable)):
+		return fmt.Errorf("%w: a reason is printable text of at most %d bytes", ErrInvalid, maxReason)
+	}
+	return nil
+}
+
+// change applies a request to a place's settings. mayOpen reports whether the account may open
+// itself already.
+func (s *Service) change(now *places.Settings, in wire.ChangePlace, mayOpen bool, by string) error {
+	if in.MayOpen != nil {
+		now.MayOpen, mayOpen = *in.MayOpen, *in.MayOpen
+	}
+	instance := s.opt.Places.Instance()
+	for _, one := range []struct {
+		wanted, now *string
+		own         access.Reads
+	}{{in.Reads, &now.Reads, instance}, {in.Lists, &now.Lists, instance.Lists()}} {
+		switch {
+		case one.wanted == nil:
+		case access.Reads(*one.wanted).Opener(one.own) && *one.wanted != "" && !mayOpen && *one.wanted != string(access.ReadsInstance):
+			return ErrOpening
+		default:
+			*one.now = *one.wanted
+		}
+	}
+	if in.Block != nil {
+		if now.Blocked = nil; *in.Block != "" {
+			now.Blocked = &places.Block{Reason: *in.Block, By: by}
+		}
+	}
+	return nil
+}

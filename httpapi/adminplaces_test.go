@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"strings"
+	"testing"
+
+	"sluice/access"
+	"sluice/access/keys"
+	"sluice/admin"
+	"sluice/test/testenv"
+	"sluice/wire"
+)
+
+// placed starts a service with keyed reads and with administration, which applies the same places.
+func placed(t *testing.T, hosted bool) *service {
+	t.Helper()
+	return administered(t, hosted, func(c *Config) {
+		if hosted {
+			c.Reads = access.ReadsKey
+		}
+		c.Admin = admin.New(c.Inspection.(admin.Store), admin.Options{Places: access.NewPlaces(c.Inspection.(admin.Store), c.Reads, 0)})
+	})
+}
+
+// TestPlacesByAdministrators: who administers a place sets who may read there, as far as the
+// operator permits, and only the operator blocks.
+// Invariant 197.
+func TestPlacesByAdministrators(t *testing.T) {
+	s := placed(t, true)
+	_, boss := s.issue(t, access.NewKey{Grants: []keys.Grant{grantOf("admin")}})
+	of := grantOf("admin", ours)
+	of.Prefix = "team/"
+	_, tenant := s.issue(t, access.NewKey{Grants: []keys.Grant{of}, Group: "tenant"})
+	s.want(t, 204, "PUT", "/v1/blobs/ours/team/a%2F%C3%A9", "x", boss...)
+	const blobPath, at = "/v1/blobs/ours/team/a%2F%C3%A9", "/v1/admin/places/ours?prefix=team%2Fa"
+	public := `{"reads":"public","lists":"public"}`
+	s.refused(t, 403, wire.CodeOpeningForbidden, "PATCH", at, public, tenant...)
+	s.refused(t, 403, wire.CodeOpeningForbidden, "PATCH", at, public, boss...)
+	s.refused(t, 403, wire.CodeAccountForbidden, "PATCH", "/v1/admin/places/ours", `{"mayOpen":true}`, tenant...)
+	s.want(t, 200, "PATCH", "/v1/admin/places/ours", `{"mayOpen":true}`, boss...)
+	s.refused(t, 401, wire.CodeCredentialRequired, "GET", blobPath, "")
+	s.want(t, 200, "PATCH", at, public, tenant...)
+	s.want(t, 200, "GET", blobPath, "")
+	s.want(t, 200, "GET", "/v1/blobs/ours?prefix=team%2Fa", "")
+	s.refused(t, 401, wire.CodeCredentialRequired, "GET", "/v1/blobs/ours?prefix=team%2F", "")
+	for _, beyond := range []string{"ours", "ours?prefix=team", "ours?blob=other", "theirs?prefix=team%2F"} {
+		s.refused(t, 403, wire.CodeBeyondKey, "PATCH", "/v1/admin/places/"+beyond, `{"reads":"key"}`, tenant...)
+		s.refused(t, 403, wire.CodeBeyondKey, "GET", "/v1/admin/places/"+beyond, "", tenant...)
+	}
+	single := "/v1/admin/places/ours?blob=team%2Fa%2F%C3%A9"
+	s.refused(t, 403, wire.CodeAccountForbidden, "PATCH", single, `{"block":"mine"}`, tenant...)
+	s.want(t, 200, "PATCH", single, `{"block":"order 7"}`, boss...)
+	s.refused(t, 451, wire.CodeBlocked, "GET", blobPath, "")
+	s.refused(t, 403, wire.CodeAccountForbidden, "PATCH", single, `{"block":""}`, tenant...)
+	_, body := s.want(t, 200, "GET", single, "", tenant...)
+	got := decodedAs[wire.PlaceRule](t, body)
+	if got.Blob != "team/a/é" || got.Blocked == nil || got.InForce.Blocked.Reason != "order 7" || got.InForce.Reads != "public" || got.Reads != "" {
+		t.Errorf("the place is %s", body)
+	}
+	s.want(t, 200, "PATCH", single, `{"block":""}`, boss...)
+	s.want(t, 200, "GET", blobPath, "")
+	s.want(t, 200, "PATCH", "/v1/admin/places/ours", `{"mayOpen":false}`, boss...)
+	s.refused(t, 401, wire.CodeCredentialRequired, "GET", blobPath, "")
+	_, body = s.want(t, 200, "GET", "/v1/admin/actions", "", boss...)
+	if strings.Count(body, `"place.set"`) != 5 || strings.Count(body, `order 7`) != 2 {
+		t.Errorf("the actions are %s", body)
+	}
+}
+
+// TestPlacesAreChecked lists places in pages, and refuses what is malformed.
+func TestPlacesAreChecked(t *testing.T) {
+	s := placed(t, false)
+	const at = "/v1/admin/places/ours"
+	for _, test := range []struct{ path, body string }{
+		{at, ""}, {at, `{"read":"public"}`}, {at, `{"reads":"paid"}`}, {at, `{"reads":"free"}`}, {at, `{"lists":"free"}`}, {at, `{"reads":"PUBLIC"}`},
+		{at + "?prefix=a&blob=b", `{}`}, {at + "?name=b", `{}`}, {at + "?blob=b", `{"lists":"key"}`}, {at + "?prefix=b", `{"mayOpen":true}`}, {at + "?blob=b", `{"mayOpen":true}`},
+		{at, `{"block":"a\u0007"}`}, {at, `{"block":"` + strings.Repeat("x", 501) + `"}`}, {at + "?prefix=" + strings.Repeat("x", 1025), `{"reads":"key"}`}, {"/v1/admin/places/NO", `{}`},
+	} {
+		if res, body := s.do(t, "PATCH", test.path, test.body); res.StatusCode != 400 {
+			t.Errorf("%.80s %.80s: %d %s", test.path, test.body, res.StatusCode, body)
+		}
+	}
+	for _, after := range []string{"x", "!", "YQ"} {
+		s.refused(t, 400, wire.CodeBadParameter, "GET", "/v1/admin/places?after="+after, "")
+	}
+	want := ""
+	for _, place := range []string{"", "?prefix=a", "?blob=a", "?prefix=%C3%A9"} {
+		s.want(t, 200, "PATCH", at+place, `{"reads":"key"}`)
+		want += "ours" + place + " "
+	}
+	got, after := "", ""
+	for {
+		_, body := s.want(t, 200, "GET", "/v1/admin/places?limit=1&account=ours&after="+after, "")
+		page := decodedAs[wire.PlacePage](t, body)
+		for _, p := range page.Places {
+			got += p.Account
+			if p.Prefix != "" {
+				got += "?prefix=" + strings.ReplaceAll(p.Prefix, "é", "%C3%A9")
+			}
+			if p.Blob != "" {
+				got += "?blob=" + p.Blob
+			}
+			got += " "
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	testenv.Equal(t, got, want, "the places in pages")
+}
