@@ -110,10 +110,39 @@ var adminCases = []Case{
 		}
 		c.send(request{method: "PATCH", target: "/v1/admin/groups/" + key.Group, body: `{"limits": {}}`}).refused(428, "precondition_required")
 	}},
+	{Name: "admin/tasks-and-nodes", Section: administration, Level: Extended, check: func(c *trial) {
+		r := c.send(request{method: "GET", target: "/v1/admin/tasks"})
+		if r.status != 200 {
+			c.skipf("needs a key with the scope admin for all accounts, and a server that serves administrators")
+		}
+		var tasks wire.TaskList
+		var nodes wire.NodeList
+		r.json(&tasks)
+		c.send(request{method: "GET", target: "/v1/admin/nodes"}).want(200).json(&nodes)
+		for _, n := range nodes.Nodes {
+			if n.Name == "" || n.Version == "" || n.Ready != (n.Reason == "") {
+				c.fatalf("a node is %+v", n)
+			}
+		}
+		ask := func(target string) *response { return c.send(request{method: "POST", target: "/v1/admin/tasks/" + target}) }
+		for _, t := range tasks.Tasks {
+			if !t.Startable {
+				ask(t.Task+"/start").refused(409, "conflict")
+			}
+			if !t.Pausable {
+				ask(t.Task+"/pause").refused(409, "conflict")
+			}
+		}
+		for range 2 {
+			ask("census/resume").want(200)
+			ask("census/start").want(200)
+		}
+		ask("unknown/start").refused(404, "not_found")
+	}},
 }
 
 // adminPlaces are the paths that need the scope admin.
-var adminPlaces = []string{"keys", "keys/unknown", "groups", "groups/unknown", "aliases", "damaged", "uploads", "actions"}
+var adminPlaces = []string{"keys", "keys/unknown", "groups", "groups/unknown", "aliases", "damaged", "uploads", "actions", "tasks", "nodes"}
 
 var adminRefusals = needing(rows("admin/needs-key", administration, Extended, adminPlaces, func(path string) string { return strings.ReplaceAll(path, "/", "_") }, func(c *trial, path string) {
 	r := c.without().send(request{method: "GET", target: "/v1/admin/" + path})

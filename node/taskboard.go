@@ -108,7 +108,7 @@ func (b *taskBoard) pause(list []database.Task) {
 
 // progress returns changes with times by the store's clock.
 func (b *taskBoard) progress(changes []task.Progress) (list []database.TaskProgress) {
-	ahead := b.store.Now().Sub(time.Now())
+	ahead := time.Until(b.store.Now())
 	stored := func(t time.Time) time.Time {
 		if t.IsZero() {
 			return t
