@@ -202,10 +202,10 @@ export class Grid {
 
   /** Adds items that were loaded. Those that lead are inserted, and visible rows stay in place. */
   add(items) {
-    const { leads } = this.options;
-    if (!leads || this.items.length === 0) {
-      this.items = leads ? inTwo(items, leads) : items;
-      this.leading = leads ? items.filter(leads).length : 0;
+    const { leads = () => false } = this.options;
+    if (this.items.length === 0) {
+      this.items = inTwo(items, leads);
+      this.leading = items.filter(leads).length;
       return;
     }
     const first = items.filter(leads), at = this.leading, n = first.length;
