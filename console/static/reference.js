@@ -33,7 +33,7 @@ function show(doc) {
   const resolve = (value) => (value?.$ref ? value.$ref.slice(2).split("/").reduce((at, key) => at[key.replaceAll("~1", "/").replaceAll("~0", "~")], doc) : value);
   const nameOf = (value) => value?.$ref?.split("/").at(-1);
   const operations = Object.entries(doc.paths).flatMap(([path, item]) =>
-    ["get", "put", "post", "delete"].filter((method) => item[method]).map((method) => ({ path, method, shared: item.parameters ?? [], ...item[method] })));
+    ["get", "put", "post", "patch", "delete"].filter((method) => item[method]).map((method) => ({ path, method, shared: item.parameters ?? [], ...item[method] })));
   const tags = doc.tags.map((tag) => ({ ...tag, operations: operations.filter((o) => (o.tags ?? []).includes(tag.name)) })).filter((tag) => tag.operations.length > 0);
   const title = (name) => name[0].toUpperCase() + name.slice(1);
 
