@@ -38,6 +38,9 @@ const keyListeners = new Set();
 /** Reports whether a key was entered. */
 export const hasKey = () => key !== "";
 
+/** Returns the id of the key, which is no secret, or "". */
+export const keyId = () => /^sluice_([a-z2-7]{16})_/.exec(key)?.[1] ?? "";
+
 /**
  * Sets the key that every further request has; "" for none.
  * @param {string} value
@@ -159,6 +162,14 @@ export const json = async (path, query, options) => (await send(urlOf(path, quer
 
 /** @param {string} path @param {unknown} body */
 export const post = (path, body, options = {}) => json(path, {}, { ...options, method: "POST", body: JSON.stringify(body ?? {}) });
+
+/**
+ * Sends a change of a thing, on the condition that it is still as it was read.
+ * @param {string} path
+ * @param {string} etag of the thing
+ * @param {unknown} body
+ */
+export const patch = (path, etag, body) => json(path, {}, { method: "PATCH", headers: headers({ "If-Match": etag }), body: JSON.stringify(body) });
 
 let known;
 

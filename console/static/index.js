@@ -9,6 +9,7 @@ import { openUploadsView } from "./openuploads.js";
 import { sessionsView } from "./sessions.js";
 import { channelsView } from "./channels.js";
 import { statusView } from "./status.js";
+import { adminView } from "./admin.js";
 import { acceptDrops } from "./drops.js";
 import { offerInterrupted } from "./interrupted.js";
 import { startTray } from "./tray.js";
@@ -26,6 +27,7 @@ route("uploads", openUploadsView);
 route("sessions", sessionsView);
 route("channels", channelsView);
 route("status", statusView);
+route("admin", adminView);
 
 const sectionOf = { blobs: "", blob: "", uploads: "" };
 beforeView((first) => navigation(`./#/${sectionOf[first] ?? first}`));

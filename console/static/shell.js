@@ -2,6 +2,8 @@
 // itself, so that they are painted before any script has come.
 
 import { button } from "./dom.js";
+import { onKeyChange } from "./api.js";
+import { rights } from "./rights.js";
 
 /**
  * Marks a link of the navigation as the current one.
@@ -9,12 +11,20 @@ import { button } from "./dom.js";
  */
 export function navigation(href) {
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.getAttribute("href") === href) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.getAttribute("href") === href) {
+      link.setAttribute("aria-current", "page");
+      reveal(link);
+    } else link.removeAttribute("aria-current");
   }
 }
 
-/** Makes the skip link and the button of the theme work. */
+/** Scrolls the navigation to a link: a phone has no room for all. */
+function reveal(link) {
+  const nav = link.parentElement;
+  nav.scrollLeft = Math.max(0, link.offsetLeft + link.offsetWidth - nav.offsetLeft - nav.clientWidth);
+}
+
+/** Makes the skip link and the button of the theme work, and offers the administration to who has it. */
 export function startShell() {
   document.getElementById("skip").addEventListener("click", (event) => {
     event.preventDefault(); // the fragment is the view
@@ -28,4 +38,11 @@ export function startShell() {
     document.cookie = `sluice-theme=${root.dataset.theme}; Max-Age=31536000; SameSite=Lax`;
     dispatchEvent(new Event("themechange"));
   }, { iconOnly: true }));
+  const offer = async () => {
+    const link = document.getElementById("administration");
+    link.hidden = !(await rights().catch(() => null)); // an error is shown by the view
+    if (link.hasAttribute("aria-current")) reveal(link);
+  };
+  onKeyChange(() => void offer());
+  void offer();
 }

@@ -3,7 +3,7 @@
 import { fill, h } from "./dom.js";
 import { bytes, count, duration } from "./text.js";
 import { errorBox, showError } from "./notice.js";
-import { show } from "./router.js";
+import { link, show } from "./router.js";
 import { every } from "./live.js";
 import { serviceOf } from "./sessions.js";
 import * as api from "./api.js";
@@ -75,7 +75,7 @@ function damageOf(d) {
   const amount = `${count(d.contents)} ${d.contents === 1 ? "blob" : "blobs"}, in ${count(d.extents)} ${d.extents === 1 ? "extent" : "extents"} with ${bytes(d.bytes)}`;
   return [h("section", { class: "card warn", role: "alert", "aria-labelledby": "damaged" }, h("h2", { id: "damaged" }, "Damaged blobs"),
     h("p", null, `Stored bytes are damaged or missing: ${amount}, the first since ${new Date(d.since).toLocaleString()}. Reads that need them fail, and all other reads work.`),
-    h("p", null, "The command ", h("code", null, "sluice check --recorded"), " on the server names them."))];
+    h("p", null, "The page ", h("a", { href: link("admin", "damaged") }, "Damaged"), " of the administration names them, as does the command ", h("code", null, "sluice check --recorded"), "."))];
 }
 
 function tilesOf(f) {
@@ -96,10 +96,10 @@ const titles = {
   maxJsonBody: "Max JSON body", maxMetadataBytes: "Max metadata", maxHeaderBytes: "Max headers", uploadIdleSeconds: "Idle time of an upload",
   putSeconds: "Time for a PUT", minBytesPerSecond: "Min bytes per second", sessionTtlSeconds: "Lifetime of a session", channelTtlSeconds: "Lifetime of a channel",
   sessionChunksets: "Chunksets of a session", expiredGoneSeconds: "410 after expiry for",
-  requestsPerSecond: "Requests per second", bytesInPerSecond: "Bytes in per second", bytesOutPerSecond: "Bytes out per second", concurrentRequests: "Concurrent requests",
+  requestsPerSecond: "Requests per second", storedBytes: "Stored bytes", occupiedBytes: "Occupied bytes, with deleted ones", storedObjects: "Blobs and parts", openUploads: "Open uploads", channels: "Channels ever opened", bytesInPerSecond: "Bytes in per second", bytesOutPerSecond: "Bytes out per second", concurrentRequests: "Concurrent requests",
 };
 /** Returns the title of a limit. A limit that has none here is shown by the words of its name. */
-const titleOf = (name) => titles[name] ?? name.replace(/Seconds$/, "").replace(/([A-Z])/g, (c) => " " + c.toLowerCase()).replace(/^./, (c) => c.toUpperCase());
+export const titleOf = (name) => titles[name] ?? name.replace(/Seconds$/, "").replace(/([A-Z])/g, (c) => " " + c.toLowerCase()).replace(/^./, (c) => c.toUpperCase());
 const isBytes = /bytes|size|body/i;
 
 function limits(service) {

@@ -1,0 +1,73 @@
+// The pages of background tasks and of nodes, which are kept up to date.
+
+import { button, fill, h } from "./dom.js";
+import { count, duration, time, visible } from "./text.js";
+import { showError, toast } from "./notice.js";
+import { every } from "./live.js";
+import { badge, doing, table } from "./adminlist.js";
+import * as api from "./api.js";
+
+/**
+ * Shows a short list that is requested again and again. The focus stays on the same button.
+ * @param {HTMLElement} main
+ * @param {AbortSignal} signal
+ * @param {string} title
+ * @param {string} about
+ * @param {string} path
+ * @param {(found: any, again: () => Promise<void>) => Node} draw
+ */
+async function liveList(main, signal, title, about, path, draw) {
+  const place = h("div", null);
+  main.append(h("div", { class: "head" }, h("div", null, h("h1", null, title), h("p", { class: "sub" }, about))), place);
+  let shown = "";
+  const again = async () => {
+    try {
+      const found = await api.json(path, {}, { signal }), text = JSON.stringify(found);
+      if (text === shown || signal.aborted) return;
+      shown = text;
+      const focused = place.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
+      fill(place, draw(found, again));
+      if (focused) place.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
+    } catch (error) {
+      shown = "";
+      showError(place, error, signal);
+    }
+  };
+  await every(3000, signal, again);
+}
+
+/** @type {import("./admin.js").Page} */
+export const tasksPage = (main, _parts, signal) => liveList(main, signal, "Tasks", "What the node that leads does in the background.", "v1/admin/tasks",
+  (found, again) => table("Tasks", ["Task", "State", "Last run", "Next run", h("span", { class: "sr" }, "Controls")], found.tasks.map((task) => [
+    ["Task", h("strong", null, words(task.task)), "whole"], ["State", stateOf(task)], ["Last run", task.last ? lastRun(task.last) : "none yet", "double"],
+    ["Next run", task.paused ? "none" : task.next ? time(task.next) : "not known"], ["", h("div", { class: "actions" }, controls(task, again)), "double"],
+  ])));
+
+const words = (name) => name.replaceAll("_", " ").replace(/^./, (c) => c.toUpperCase());
+
+const stateOf = (task) => badge(task.running ? "running" : task.paused ? "paused" : task.wanted ? "starting" : "waiting");
+
+const lastRun = (run) => h("span", null, time(run.began), `, ${duration(run.seconds)}, ${count(run.handled)} handled`, run.error && h("p", { class: "wrong" }, run.error), h("p", { class: "facts" }, "by ", visible(run.node)));
+
+function controls(task, again) {
+  const change = async (verb) => {
+    await api.post(`v1/admin/tasks/${task.task}/${verb}`);
+    await again();
+    return true;
+  };
+  const direct = (verb) => change(verb).catch((error) => toast(error.message));
+  const control = (verb, label, act) => h("button", { type: "button", class: "button", "aria-label": `${label} ${words(task.task)}`, onclick: act }, label);
+  return [
+    task.startable && !task.paused && control("start", "Start", () => void direct("start")),
+    task.paused ? control("resume", "Resume", () => void direct("resume")) : task.pausable && control("pause", "Pause", () => void doing(`Pause ${words(task.task)}?`, [
+      h("p", null, "A run in progress ends, and none begins until the task is resumed, also after a restart. What it would delete or count stays as it is meanwhile, and takes its place."),
+    ], "Pause", () => change("pause"))),
+  ];
+}
+
+/** @type {import("./admin.js").Page} */
+export const nodesPage = (main, _parts, signal) => liveList(main, signal, "Nodes", "The nodes that run now. One that was killed remains for 30 seconds.", "v1/admin/nodes",
+  (found) => (found.nodes.length === 0 ? h("p", { class: "empty" }, "No node has described itself.") : table("Nodes", ["Node", "State", "Since", "Version", "Reason"], found.nodes.map((node) => [
+    ["Node", visible(node.name), "whole"], ["State", h("span", null, badge(node.ready ? "ready" : "not ready"), node.leader && [" ", badge("leads")])],
+    ["Since", node.since ? time(node.since) : "not known"], ["Version", visible(node.version)], ["Reason", node.reason ? h("span", { class: "wrong" }, node.reason) : "", "whole"],
+  ]))));

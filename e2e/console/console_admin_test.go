@@ -1,0 +1,277 @@
+package console
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"sluice/e2e"
+	"sluice/test/testenv"
+)
+
+// office is a hosted network's console that an administrator uses.
+type office struct {
+	*consolePage
+	admin string // the administrator's key
+}
+
+// openOffice starts a hosted network, where keys get S3 secrets, and opens its administration with
+// a key with these grants.
+func openOffice(t *testing.T, grants ...string) (*e2e.Server, *office) {
+	t.Helper()
+	testenv.Require(t, testenv.Chromium)
+	masters := filepath.Join(testenv.MemoryDir(t), "masters")
+	testenv.OK(t, os.WriteFile(masters, []byte(strings.Repeat("01", 32)), 0o600))
+	s := e2e.StartHosted(t, "key", "--console", "--s3-secret-key-file", masters)
+	o := &office{admin: s.NewKey(grants...)}
+	o.consolePage = openConsole(t, s, "#/admin")
+	o.enterKey(o.admin)
+	o.untilText("main h1", "Keys")
+	return s, o
+}
+
+// idOf returns a credential's public part.
+func idOf(credential string) string { return strings.Split(credential, "_")[1] }
+
+// to goes to a view without loading the page, which would forget the key.
+func (p *consolePage) to(view, selector, text string) {
+	p.t.Helper()
+	evaluate[bool](p, fmt.Sprintf("(location.hash = %s, true)", e2e.AsJSON(p.t, view)))
+	p.untilText(selector, text)
+}
+
+// fill sets a field of the open dialog, as if it were typed.
+func (p *consolePage) fill(field, text string) {
+	p.t.Helper()
+	evaluate[bool](p, fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("input", { bubbles: true })); return true; })(document.querySelector("dialog[open]").querySelector(%s))`, e2e.AsJSON(p.t, text), e2e.AsJSON(p.t, field)))
+}
+
+// check presses the open dialog's checkbox with a text in its label.
+func (p *consolePage) check(label string) {
+	p.t.Helper()
+	evaluate[bool](p, fmt.Sprintf(`([...document.querySelectorAll("dialog[open] label")].find((e) => e.innerText.includes(%s)).click(), true)`, e2e.AsJSON(p.t, label)))
+}
+
+// issued returns the secrets that the open dialog shows, and closes it.
+func (p *consolePage) issued() []string {
+	p.t.Helper()
+	p.untilText("dialog", "It is shown this once")
+	p.keys(kb.Escape) // does not lose it
+	secrets := evaluate[[]string](p, `[...document.querySelectorAll("dialog[open] textarea")].map((e) => e.value)`)
+	if stored := evaluate[string](p, `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, history.state])`); slices.ContainsFunc(secrets, func(secret string) bool { return strings.Contains(stored, secret) }) {
+		p.t.Errorf("a secret is stored: %s", stored)
+	}
+	p.press("I have stored it")
+	p.until(`!document.querySelector("dialog[open]")`)
+	return secrets
+}
+
+// TestConsoleAdministers creates a tenant's key in a browser, limits its group, sees its use,
+// revokes the key, and finds the record of all that.
+// Invariant 160.
+func TestConsoleAdministers(t *testing.T) {
+	t.Parallel()
+	s, p := openOffice(t, "--scopes", "admin", "--all-accounts")
+	p.until(`!document.getElementById("administration").hidden`)
+	p.press("Create key")
+	p.fill("#key-label", "tenant <one>")
+	p.check("write: ")
+	p.fill("fieldset input:not([type])", "team-a, 0xZZ")
+	p.press("Create key")
+	p.until(`document.querySelector("dialog[open] input:invalid")`) // the account is none
+	p.fill("fieldset input:not([type])", "team-a")
+	p.fill("#key-group", "tenants")
+	p.check("With an S3 secret")
+	p.screenshots("admin-create")
+	p.press("Create key")
+	p.screenshots("admin-issued")
+	secrets := p.issued()
+	if len(secrets) != 3 || secrets[1] != idOf(secrets[0]) || len(secrets[2]) != 40 {
+		t.Fatalf("the dialog shows %q, want a key, its id and an S3 secret", secrets)
+	}
+	p.untilText("main h1", "tenant <one>")
+	tenant := s.As(secrets[0])
+	tenant.Must(204, "PUT", e2e.BlobTarget("team-a", "first"), make([]byte, 3000))
+	p.screenshots("admin-key")
+
+	p.to("#/admin/groups", "[role=grid]", "tenants")
+	p.press("tenants")
+	p.untilText("main", "Used")
+	p.press("Set limits")
+	p.fill("#limit-storedBytes", "much")
+	p.press("Set limits")
+	p.until(`document.querySelector("dialog[open] input:invalid")`)
+	p.fill("#limit-storedBytes", "5 KiB")
+	p.screenshots("admin-limits")
+	p.press("Set limits")
+	p.untilText("main", "of 5.0 KiB")
+	if used := evaluate[float64](p.consolePage, `document.querySelector("main meter").value`); used < 3000 || used > 5000 {
+		t.Errorf("the bar shows %v bytes in use, want a little more than 3000", used)
+	}
+	p.screenshots("admin-group")
+	s.Eventually("the group stores more than its limit", func() bool {
+		return tenant.Do("PUT", e2e.BlobTarget("team-a", "second"), make([]byte, 3000)).Status == 403
+	})
+
+	p.to("#/admin/keys", "[role=grid]", "tenant <one>")
+	p.tabTo("row ")
+	for range 2 { // the order is of the ids
+		if !strings.Contains(p.focused(), "tenant <one>") {
+			p.keys(kb.ArrowDown)
+		}
+	}
+	p.enter()
+	p.untilText("main h1", "tenant <one>")
+	p.tabTo("Revoke")
+	p.enter()
+	p.untilText("dialog", "requests with this key are refused within seconds, on all nodes")
+	testenv.Equal(t, p.focused(), "button Cancel", "the focus before a key is revoked")
+	p.screenshots("admin-revoke")
+	p.keys(kb.Tab)
+	p.enter()
+	p.untilText("main", "revoked")
+	s.Eventually("the revoked key is accepted", func() bool {
+		return tenant.Do("GET", e2e.BlobTarget("team-a", "first"), nil).Status == 401
+	})
+	p.last(s)
+
+	p.to("#/admin/actions", "[role=grid]", "key.revoke")
+	for i, want := range []string{"key.revoke " + secrets[1], "group.update tenants", "key.create " + secrets[1]} {
+		if row := p.Text(fmt.Sprintf("[role=grid] [aria-rowindex='%d']", i+2)); !strings.Contains(row, want) || !strings.Contains(row, idOf(p.admin)) || !strings.Contains(row, "127.0.0.1") {
+			t.Errorf("action %d is shown as %q, want %s by %s", i, row, want, idOf(p.admin))
+		}
+	}
+	evaluate[bool](p.consolePage, `(document.querySelector("[role=grid] [aria-rowindex='3']").click(), true)`)
+	p.untilText("dialog", `"storedBytes": 5120`)
+	p.screenshots("admin-action")
+	p.press("Close")
+	log := s.SettledLog()
+	for _, secret := range []string{secrets[0], secrets[2]} {
+		if strings.Contains(log, secret) {
+			t.Error("a secret is in the log")
+		}
+	}
+}
+
+// last checks that the only key that administers everything is revoked by the one who types its
+// id.
+func (p *office) last(s *e2e.Server) {
+	p.t.Helper()
+	p.to("#/admin/keys/"+idOf(p.admin), "main", "This page uses this key.")
+	p.press("Revoke")
+	p.untilText("dialog", "This page uses this key, and will need another one.")
+	p.press("Revoke")
+	p.untilText("dialog", "no other valid key administers all accounts")
+	p.fill("input", idOf(p.admin)[1:])
+	p.keys(kb.Enter)
+	p.until(`document.querySelector("#typed:invalid")`)
+	p.press("Cancel")
+	s.As(p.admin).Must(200, "GET", "/v1/admin/keys", nil)
+}
+
+// TestConsoleOfSomeAccounts uses the administration with a key that administers one account: it
+// offers what the interface permits. A key without the scope admin is offered nothing.
+func TestConsoleOfSomeAccounts(t *testing.T) {
+	t.Parallel()
+	s, p := openOffice(t, "--scopes", "admin", "--accounts", "team-a", "--group", "tenants")
+	foreign := s.NewKey("--scopes", "read", "--accounts", "team-a", "--group", "others")
+	s.NewKey("--scopes", "read", "--accounts", "team-b", "--group", "tenants", "--label", "unseen")
+	tabs := func() string {
+		return evaluate[string](p.consolePage, `[...document.querySelectorAll(".tabs a")].map((a) => a.innerText).join(" ")`)
+	}
+	testenv.Equal(t, tabs(), "Keys Groups Actions", "the pages")
+	p.press("Create key")
+	if got := evaluate[[]string](p.consolePage, `[...document.querySelectorAll("dialog[open] input:not([type=checkbox])")].map((e) => e.id.replace(/-\d+/, "") + "=" + e.value)`); strings.Join(got, " ") != "key-label= grant-accounts=team-a grant-prefix= key-expires=" {
+		t.Errorf("the form of a restricted administrator has %q", got)
+	}
+	p.fill("fieldset input:not([type])", "team-b")
+	p.press("Create key")
+	p.untilText("dialog", "beyond_key") // what was typed stays
+	p.fill("fieldset input:not([type])", "team-a")
+	p.press("Create key")
+	made := p.issued()
+	p.untilText("main", "tenants")
+	p.press("Revoke") // it is this administrator's
+	p.press("Cancel")
+	p.to("#/admin/keys/"+idOf(foreign), "main", "others")
+	if buttons := p.Text("main .head .actions"); buttons != "" {
+		t.Errorf("a key of another group has the buttons %q", buttons)
+	}
+	p.to("#/admin/keys", "[role=grid]", idOf(made[0]))
+	if list := p.Text("[role=grid]"); strings.Contains(list, "unseen") || !strings.Contains(list, idOf(foreign)) {
+		t.Errorf("the keys are %s", list)
+	}
+	p.to("#/admin/groups/tenants", "main", "Stored bytes")
+	if buttons := p.Text("main .head .actions"); buttons != "" {
+		t.Errorf("a group that may not be changed has the buttons %q", buttons)
+	}
+	p.to("#/admin/damaged", "main h1", "Keys") // it is not offered
+	p.press("Key in use")
+	p.enterKey(foreign)
+	p.untilText("main", "It needs a key with the scope admin")
+	p.until(`document.getElementById("administration").hidden`)
+}
+
+// TestConsoleAdminScreens takes the pictures of a local instance's administration, without anything
+// and with many things, and uses it while the server is away.
+func TestConsoleAdminScreens(t *testing.T) {
+	t.Parallel()
+	s, p := openLocal(t, "#/admin")
+	views := []screen{
+		{"keys", "#/admin/keys", "main", "There is no key"}, {"groups", "#/admin/groups", "main", "There is no group"},
+		{"uploads", "#/admin/uploads", "main", "No upload is open"}, {"damaged", "#/admin/damaged", "main", "Nothing is damaged"},
+		{"tasks", "#/admin/tasks", "main", "Sweep"}, {"nodes", "#/admin/nodes", "main", "ready"}, {"actions", "#/admin/actions", "main", "Nothing was changed yet"},
+	}
+	for _, view := range views {
+		p.to(view.address, view.selector, view.text)
+	}
+	p.screenshots("admin-empty")
+	for i := range 1100 { // more than a page
+		s.Must(201, "POST", "/v1/admin/keys", fmt.Appendf(nil, `{"label":"program %04d","grants":[{"scopes":["read","create"],"accounts":["team-a"],"prefix":"photos/"},{"scopes":["write"]}],"group":"group-%d"}`, i, i%3))
+	}
+	s.Begin("0x1", "film.mp4", 1<<20)
+	for i, text := range []string{"program", "group-2", "film.mp4", "Nothing is damaged", "Sweep", "leads", "key.create"} {
+		p.to(views[i].address, "main", text)
+		p.screenshots("admin-" + views[i].name)
+	}
+	p.to("#/admin/tasks", "main", "Sweep")
+	p.tabTo("Pause Sweep")
+	p.enter()
+	p.untilText("dialog", "until the task is resumed")
+	p.screenshots("admin-pause")
+	p.press("Pause")
+	p.press("Resume Sweep")
+	p.press("Start Sweep")
+	p.until(`document.querySelector("[aria-label='Pause Sweep']")`)
+
+	p.to("#/admin/keys", ".sub[role=status]", "1,000 or more keys")
+	p.tabTo("row ")
+	p.keys(kb.End)
+	p.untilText(".sub[role=status]", "1,100 keys")
+	p.to("#/admin/uploads", "[role=grid]", "film.mp4")
+	p.press("Abort film.mp4")
+	p.press("Abort upload")
+	p.untilText("main", "No upload is open")
+
+	p.to("#/admin/keys", "[role=grid]", "program")
+	p.press("Create key")
+	p.fill("#key-label", "kept")
+	p.fill("fieldset input:not([type])", "0x1")
+	s.Kill()
+	p.press("Create key")
+	p.untilText("dialog", "The server cannot be reached.")
+	p.screenshots("admin-offline-dialog")
+	testenv.Equal(t, evaluate[string](p, `document.querySelector("#key-label").value`), "kept", "the label that was typed")
+	p.press("Cancel")
+	p.to("#/admin/groups", "main", "The server cannot be reached.")
+	p.screenshots("admin-offline")
+	s.Launch()
+	p.Do(chromedp.Navigate(p.address() + "#/admin/groups"))
+	p.untilText("[role=grid]", "group-1")
+}
