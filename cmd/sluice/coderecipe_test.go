@@ -77,7 +77,7 @@ func TestEveryStatusHasAnExitCode(t *testing.T) {
 	want := map[int]int{
 		400: cli.ExitFailed, 401: cli.ExitRefused, 402: cli.ExitRefused, 403: cli.ExitRefused, 404: cli.ExitNotFound, 405: cli.ExitFailed, 408: cli.ExitFailed, 409: cli.ExitRefused,
 		410: cli.ExitNotFound, 411: cli.ExitFailed, 412: cli.ExitRefused, 413: cli.ExitFailed, 415: cli.ExitFailed, 416: cli.ExitFailed, 421: cli.ExitFailed, 422: cli.ExitFailed, 428: cli.ExitFailed,
-		429: cli.ExitRefused, 499: cli.ExitFailed, 500: cli.ExitFailed, 503: cli.ExitFailed, 507: cli.ExitRefused,
+		429: cli.ExitRefused, 451: cli.ExitRefused, 499: cli.ExitFailed, 500: cli.ExitFailed, 503: cli.ExitFailed, 507: cli.ExitRefused,
 	}
 	for _, row := range wire.Codes {
 		code, decided := want[row.Status]
