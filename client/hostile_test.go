@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 	"sluice/checksum"
 	"sluice/client"
 	"sluice/test/testenv"
+	"sluice/wire"
 )
 
 // hostile is a server that answers each request with the next of its replies, byte for byte, and
@@ -130,6 +132,13 @@ var hostileCalls = []struct {
 	}},
 	{"list uploads", func(c *calling) error { return last(c.Uploads(c.ctx, "team")) }},
 	{"list accounts", func(c *calling) error { return last(c.Accounts(c.ctx)) }},
+	{"administer", func(c *calling) error {
+		a := c.Admin()
+		return errors.Join(last(a.Keys(c.ctx)), last(a.Groups(c.ctx)), last(a.Damaged(c.ctx)), last(a.Uploads(c.ctx)), last(a.Actions(c.ctx)))
+	}},
+	{"create a key", func(c *calling) error {
+		return testenv.Error(c.Admin().CreateKey(c.ctx, wire.CreateKey{}, client.CreateKeyOptions{}))
+	}},
 	{"put", func(c *calling) error {
 		return testenv.Error(c.Put(c.ctx, "team", "a", strings.NewReader("hello"), client.PutOptions{}))
 	}},
@@ -252,10 +261,22 @@ func TestBadResponses(t *testing.T) {
 		},
 		"uploads":  func(c *client.Client) error { return last(c.Uploads(t.Context(), "team")) },
 		"accounts": func(c *client.Client) error { return last(c.Accounts(t.Context())) },
-		"info":     func(c *client.Client) error { return testenv.Error(c.Info(t.Context())) },
-		"session":  func(c *client.Client) error { return testenv.Error(c.Session(t.Context(), "S")) },
-		"use":      func(c *client.Client) error { return testenv.Error(c.Use(t.Context(), "S", client.UseOptions{})) },
-		"channel":  func(c *client.Client) error { return testenv.Error(c.Channel(t.Context(), "C")) },
+		"keys":     func(c *client.Client) error { return last(c.Admin().Keys(t.Context())) },
+		"key":      func(c *client.Client) error { return testenv.Error(c.Admin().Key(t.Context(), "K")) },
+		"create": func(c *client.Client) error {
+			return testenv.Error(c.Admin().CreateKey(t.Context(), wire.CreateKey{}, client.CreateKeyOptions{}))
+		},
+		"update": func(c *client.Client) error {
+			return testenv.Error(c.Admin().UpdateKey(t.Context(), "K", wire.UpdateKey{NewSecret: true}, client.UpdateOptions{}))
+		},
+		"group":   func(c *client.Client) error { return testenv.Error(c.Admin().Group(t.Context(), "G")) },
+		"damaged": func(c *client.Client) error { return last(c.Admin().Damaged(t.Context())) },
+		"actions": func(c *client.Client) error { return last(c.Admin().Actions(t.Context())) },
+		"now":     func(c *client.Client) error { return testenv.Error(c.Admin().Now(t.Context())) },
+		"info":    func(c *client.Client) error { return testenv.Error(c.Info(t.Context())) },
+		"session": func(c *client.Client) error { return testenv.Error(c.Session(t.Context(), "S")) },
+		"use":     func(c *client.Client) error { return testenv.Error(c.Use(t.Context(), "S", client.UseOptions{})) },
+		"channel": func(c *client.Client) error { return testenv.Error(c.Channel(t.Context(), "C")) },
 	}
 	for name, test := range map[string]struct {
 		call   string
@@ -302,6 +323,23 @@ func TestBadResponses(t *testing.T) {
 		"negative rate":               {"info", []step{respond(200, nil, `{"rates":{"key":{"requestsPerSecond":-1}}}`)}, "requestsPerSecond"},
 		"upload twice":                {"uploads", []step{respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"A"}`), respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"A"}`)}, "uploads"},
 		"account twice":               {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a"}],"next":"a"}`), respond(200, nil, `{"accounts":[{"account":"a"}]}`)}, "accounts"},
+		"keys in another order":       {"keys", []step{respond(200, nil, `{"keys":[{"id":"b","group":"b","etag":"e"},{"id":"a","group":"a","etag":"e"}]}`)}, "keys"},
+		"key twice":                   {"keys", []step{respond(200, nil, `{"keys":[{"id":"b","group":"b","etag":"e"}],"next":"b"}`), respond(200, nil, `{"keys":[{"id":"b","group":"b","etag":"e"}]}`)}, "keys"},
+		"more keys than requested":    {"keys", []step{respond(200, nil, `{"keys":[`+strings.Repeat("{},", 100)+`{}]}`)}, "keys"},
+		"next that is no key":         {"keys", []step{respond(200, nil, `{"next":"b"}`)}, "next"},
+		"another key":                 {"key", []step{respond(200, nil, `{"id":"L","group":"b","etag":"e"}`)}, "id"},
+		"key without an ETag":         {"key", []step{respond(200, nil, `{"id":"K","group":"b"}`)}, "etag"},
+		"scope of a key":              {"key", []step{respond(200, nil, `{"id":"K","group":"b","etag":"e","grants":[{"scopes":["\u001b"]}]}`)}, "grants"},
+		"created without a secret":    {"create", []step{respond(201, nil, `{"id":"K","group":"b","etag":"e"}`)}, "secret"},
+		"updated without a secret":    {"update", []step{respond(200, nil, `{"id":"K","group":"b","etag":"e"}`)}, "secret"},
+		"negative use":                {"group", []step{respond(200, nil, `{"group":"G","etag":"e","used":{"a":-1}}`)}, "used"},
+		"limit below unlimited":       {"group", []step{respond(200, nil, `{"group":"G","etag":"e","limits":{"a":-2}}`)}, "limits"},
+		"damage twice":                {"damaged", []step{respond(200, nil, `{"damaged":[{"content":"a","part":10},{"content":"a","part":9}]}`)}, "damaged"},
+		"damaged blob's name":         {"damaged", []step{respond(200, nil, `{"damaged":[{"content":"a","blobs":[{"account":"a","name":"\u0001"}]}]}`)}, "name"},
+		"older action first":          {"actions", []step{respond(200, nil, `{"actions":[{"id":"1"},{"id":"2"}]}`)}, "actions"},
+		"next of no actions":          {"actions", []step{respond(200, nil, `{"next":"5"}`), respond(200, nil, `{"next":"5"}`)}, "next"},
+		"action after next":           {"actions", []step{respond(200, nil, `{"next":"5"}`), respond(200, nil, `{"actions":[{"id":"6"}]}`)}, "actions"},
+		"no date":                     {"now", []step{respond(200, nil, `{"keys":[]}`)}, "Date"},
 		"next that is no account":     {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a"}],"next":"b"}`)}, "next"},
 		"negative account":            {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a","bytes":-1}]}`)}, "accounts"},
 		"next that is no upload":      {"uploads", []step{respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"B"}`)}, "next"},
@@ -317,7 +355,7 @@ func TestBadResponses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, c := newScript(t, 0, test.steps...)
 			err := calls[test.call](c)
-			effect := test.call == "put" || test.call == "use"
+			effect := slices.Contains([]string{"put", "use", "create", "update"}, test.call)
 			var e *client.ResponseError
 			if !errors.As(err, &e) || e.Member != test.member || !errors.Is(err, client.ErrBadResponse) {
 				t.Errorf("error %v, want one of %s", err, test.member)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/bytestore/memory"
 	"sluice/client"
@@ -92,6 +93,7 @@ func openService(o serviceOptions) *service {
 		},
 		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads,
 		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
+		Admin:  admin.New(meta, admin.Options{}),
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 	})
 	check(err)

@@ -1,0 +1,113 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/client"
+	"sluice/test/fault"
+	"sluice/test/testenv"
+	"sluice/wire"
+)
+
+// losing loses the replies to the first requests with a method that end in a path.
+func losing(method, path string, n int) func(*http.Request) fault.Kind {
+	return func(r *http.Request) fault.Kind {
+		if r.Method == method && strings.HasSuffix(r.URL.Path, path) {
+			if n--; n >= 0 {
+				return fault.Lose
+			}
+		}
+		return fault.None
+	}
+}
+
+// TestAdmin administers an instance by each method.
+func TestAdmin(t *testing.T) {
+	s := httptest.NewServer(newService(t, serviceOptions{}).handler)
+	defer s.Close()
+	a := testenv.Must(client.New(s.URL, client.Options{}))(t).Admin()
+	ctx := t.Context()
+	if now := testenv.Must(a.Now(ctx))(t); time.Since(now).Abs() > time.Minute {
+		t.Errorf("the server's time is %v", now)
+	}
+	read := []wire.Grant{{Scopes: []string{"read"}, Accounts: []string{"team"}, Prefix: "a b/"}}
+	issued := testenv.Must(a.CreateKey(ctx, wire.CreateKey{Label: "first", Grants: read, Group: "g", Limits: map[string]int64{"channels": 3}}, client.CreateKeyOptions{}))(t)
+	if key := testenv.Must(a.Key(ctx, issued.ID))(t); key.ETag != issued.ETag || key.Grants[0].Prefix != "a b/" || key.Limits["channels"] != 3 {
+		t.Errorf("created is %+v, and shown %+v", issued, key)
+	}
+	label := "second"
+	updated := testenv.Must(a.UpdateKey(ctx, issued.ID, wire.UpdateKey{Label: &label, NewSecret: true}, client.UpdateOptions{IfMatch: issued.ETag}))(t)
+	if updated.Label != label || updated.Secret == "" || updated.Secret == issued.Secret {
+		t.Errorf("updated is %+v", updated)
+	}
+	checkError(t, testenv.Error(a.UpdateKey(ctx, issued.ID, wire.UpdateKey{Label: &label}, client.UpdateOptions{IfMatch: issued.ETag})), client.ErrPreconditionFailed, client.ErrOutcomeUnknown)
+	testenv.Equal(t, testenv.Must(a.RevokeKey(ctx, issued.ID, false))(t).State, wire.KeyRevoked, "the state")
+	group := testenv.Must(a.UpdateGroup(ctx, "g", wire.UpdateGroup{Limits: map[string]int64{"channels": 4}}, client.UpdateOptions{IfMatch: testenv.Must(a.Group(ctx, "g"))(t).ETag}))(t)
+	testenv.Equal(t, group.Effective["channels"], 4, "the limit")
+	testenv.Must(a.SetAlias(ctx, "photos", "team"))(t)
+	for _, err := range []error{testenv.Error(a.SetAlias(ctx, "photos", "other")), testenv.Error(a.Key(ctx, "none")), testenv.Error(a.Key(ctx, "..")), a.DeleteAlias(ctx, "none")} {
+		if !errors.Is(err, client.ErrConflict) && !errors.Is(err, client.ErrNotFound) && !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("error %v", err)
+		}
+	}
+	testenv.OK(t, a.DeleteAlias(ctx, "photos"))
+	for range 250 { // three pages
+		testenv.Must(a.CreateKey(ctx, wire.CreateKey{Grants: read}, client.CreateKeyOptions{}))(t)
+	}
+	var ids, groups, actions []string
+	for k, err := range a.Keys(ctx) {
+		testenv.OK(t, err)
+		ids = append(ids, k.ID)
+	}
+	for g, err := range a.Groups(ctx) {
+		testenv.OK(t, err)
+		groups = append(groups, g.Group)
+	}
+	for made, err := range a.Actions(ctx) {
+		testenv.OK(t, err)
+		actions = append(actions, made.Action)
+	}
+	slices.Reverse(actions)
+	if len(ids) != 251 || !slices.IsSorted(ids) || len(groups) != 251 || !slices.Contains(ids, issued.ID) || !slices.Contains(groups, "g") {
+		t.Errorf("listed are %d keys and %d groups", len(ids), len(groups))
+	}
+	testenv.Equal(t, strings.Join(actions[:7], " "), "key.create key.update key.revoke group.update alias.set alias.remove key.create", "the first actions")
+	testenv.OK(t, errors.Join(last(a.Aliases(ctx)), last(a.Damaged(ctx)), last(a.Uploads(ctx))))
+}
+
+// TestAdminRepeatsRequests loses replies: no operation has its effect twice, and a lost secret is
+// reported.
+// Invariant 204.
+func TestAdminRepeatsRequests(t *testing.T) {
+	s := newService(t, serviceOptions{})
+	a := newClient(t, s).Admin()
+	ctx, in := t.Context(), wire.CreateKey{Grants: []wire.Grant{{Scopes: []string{"read"}}}}
+	lost := func(method, path string) *client.Admin {
+		return newClient(t, &faulty{s, losing(method, path, 1)}).Admin()
+	}
+
+	key, err := lost("POST", "/keys").CreateKey(ctx, in, client.CreateKeyOptions{})
+	if !errors.Is(err, client.ErrSecretLost) || key.ID == "" || key.Secret != "" || !strings.Contains(err.Error(), key.ID) {
+		t.Errorf("the reply to a creation was lost: %+v, %v", key, err)
+	}
+	renewed, err := lost("PATCH", key.ID).UpdateKey(ctx, key.ID, wire.UpdateKey{NewSecret: true}, client.UpdateOptions{})
+	if err != nil || renewed.Secret == "" {
+		t.Errorf("the reply to an update was lost: %+v, %v", renewed, err)
+	}
+	_, err = lost("PATCH", key.ID).UpdateKey(ctx, key.ID, wire.UpdateKey{NewSecret: true}, client.UpdateOptions{IfMatch: renewed.ETag})
+	checkError(t, err, client.ErrOutcomeUnknown, nil)
+	testenv.Must(a.SetAlias(ctx, "photos", "team"))(t)
+	testenv.OK(t, lost("DELETE", "/photos").DeleteAlias(ctx, "photos"))
+	keys := 0
+	for _, err := range a.Keys(ctx) {
+		testenv.OK(t, err)
+		keys++
+	}
+	testenv.Equal(t, keys, 1, "keys")
+}

@@ -1,0 +1,180 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/wire"
+)
+
+// adminPageSize is the number of entries that a page for administrators may have: some are large.
+const adminPageSize = 100
+
+// maxSubject bounds an action's subject, in bytes: an account and a name.
+const maxSubject = 4 << 10
+
+// adminList is a list for administrators. Its entries are ordered.
+type adminList[Page, E any] struct {
+	path  string // below /v1/admin/
+	of    func(*Page) (entries []E, next string)
+	at    func(*E) string        // a text after which the next page begins
+	order func(before, e *E) int // negative: e may follow; nil: in the order of at
+	check func(*E) error
+	// sparse means that a page may have no entries, and a next that is in the order of at reversed.
+	sparse bool
+}
+
+// all returns the entries of all pages, up to the first error.
+func (l adminList[Page, E]) all(ctx context.Context, c *Client) iter.Seq2[E, error] {
+	if l.order == nil {
+		l.order = func(before, e *E) int { return strings.Compare(l.at(before), l.at(e)) }
+	}
+	first := func() (*request, func(*Page) error) {
+		r := newRequest("list "+l.path, http.MethodGet, "/v1/admin/"+l.path, readOnly)
+		r.query.Set("limit", strconv.Itoa(adminPageSize))
+		r.maxJSON = maxPageJSON
+		var last *E
+		after := ""
+		return r, func(page *Page) (err error) {
+			last, after, err = l.checkPage(page, last, after)
+			return err
+		}
+	}
+	entries := func(page *Page) iter.Seq[E] {
+		list, _ := l.of(page)
+		return slices.Values(list)
+	}
+	return pages(ctx, c, first, entries, func(page *Page) string { _, next := l.of(page); return next })
+}
+
+// checkPage returns an error unless a page can follow one with a last entry, or nil, and a next.
+func (l adminList[Page, E]) checkPage(page *Page, last *E, after string) (end *E, next string, err error) {
+	list, next := l.of(page)
+	if len(list) > adminPageSize {
+		return nil, "", invalid(l.path, "has %d entries, and %d were requested", len(list), adminPageSize)
+	}
+	for i := range list {
+		if err := l.check(&list[i]); err != nil {
+			return nil, "", err
+		}
+		if last != nil && l.order(last, &list[i]) >= 0 || l.sparse && after != "" && l.at(&list[i]) >= after {
+			return nil, "", invalid(l.path, "has %s, which is not after %s", shown(l.at(&list[i])), shown(after))
+		}
+		last = &list[i]
+	}
+	switch {
+	case next == "":
+	case l.sparse && (after != "" && next >= after || last != nil && next > l.at(last)):
+		return nil, "", invalid("next", "is %s, which is not after %s", shown(next), shown(after))
+	case !l.sparse && (len(list) == 0 || next != l.at(last)):
+		return nil, "", invalid("next", "is %s, and not the page's last entry", shown(next))
+	}
+	return last, next, nil
+}
+
+// none is the result of a request without one.
+type none struct{}
+
+// adminCall sends a request below /v1/admin/ with a JSON body, unless it is nil, and returns the
+// response, which check accepts. set, which may be nil, changes the request.
+func adminCall[Out any](ctx context.Context, c *Client, method, path string, in any, set func(*request), check func(*Out) error) (out Out, err error) {
+	if slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "" || part == "." || part == ".." }) {
+		return out, fmt.Errorf("client: %w: %q cannot be part of a path", ErrInvalid, path)
+	}
+	collection, _, _ := strings.Cut(path, "/")
+	s := idempotent
+	if method == http.MethodGet {
+		s = readOnly
+	}
+	r := newRequest(method+" "+collection, method, "/v1/admin/"+path, s)
+	if in != nil {
+		if err := r.setJSON(in); err != nil {
+			return out, err
+		}
+	}
+	if set != nil {
+		set(r)
+	}
+	if check == nil {
+		_, err = c.call(ctx, r, nil)
+		return out, err
+	}
+	r.check = func() error { return check(&out) }
+	if _, err = c.call(ctx, r, &out); err != nil {
+		return *new(Out), err
+	}
+	return out, nil
+}
+
+// checkSame returns err, or an error if a response has another thing than the requested one.
+func checkSame(got, want string, err error) error {
+	if err == nil && got != want {
+		err = invalid("id", "is %s, and %s was requested", shown(got), shown(want))
+	}
+	return err
+}
+
+func checkKey(k *wire.Key) error {
+	for _, g := range k.Grants {
+		for _, word := range slices.Concat(g.Scopes, g.Accounts) {
+			if err := checkWord("grants", word, maxWord); err != nil {
+				return err
+			}
+		}
+		if err := checkLength("prefix", g.Prefix, maxSubject); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(checkID("id", k.ID), checkWord("state", k.State, maxWord), checkLength("label", k.Label, maxWord), checkID("group", k.Group),
+		checkLimits("limits", k.Limits, -1), checkID("etag", k.ETag))
+}
+
+func checkIssued(k *wire.IssuedKey) error {
+	return cmp.Or(checkKey(&k.Key), checkWord("secret", k.Secret, maxWord), checkWord("s3Secret", k.S3Secret, maxWord), checkLength("remedy", k.Remedy, maxSentence))
+}
+
+func checkGroup(g *wire.Group) error {
+	return cmp.Or(checkID("group", g.Group), checkLimits("limits", g.Limits, -1), checkLimits("effective", g.Effective, -1), checkLimits("used", g.Used, 0), checkID("etag", g.ETag))
+}
+
+func checkLimits(member string, limits map[string]int64, least int64) error {
+	for name, n := range limits {
+		if err := checkWord(member, name, maxWord); err != nil {
+			return err
+		}
+		if n < least {
+			return invalid(member, "has %d", n)
+		}
+	}
+	return nil
+}
+
+func checkAlias(a *wire.Alias) error {
+	return cmp.Or(checkID("bucket", a.Bucket), checkID("account", a.Account))
+}
+
+func checkDamage(d *wire.Damage) error {
+	for _, b := range d.Blobs {
+		if err := cmp.Or(checkID("account", b.Account), checkName("name", b.Name)); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(checkID("content", d.Content), checkSize("part", int64(d.Part), maxParts), checkSize("offset", d.Offset, maxBlobSize), checkSize("size", d.Size, maxBlobSize),
+		checkSize("damagedBytes", d.Bytes, maxBlobSize), checkLength("object", d.Object, maxSubject), checkLength("reason", d.Reason, maxSentence))
+}
+
+func checkAction(a *wire.Action) error {
+	for _, account := range a.Accounts {
+		if err := checkID("accounts", account); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(checkID("id", a.ID), checkWord("key", a.Key, maxWord), checkWord("group", a.Group, maxWord), checkLength("from", a.From, maxSentence),
+		checkWord("action", a.Action, maxWord), checkLength("subject", a.Subject, maxSubject))
+}
