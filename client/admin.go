@@ -18,11 +18,11 @@ import (
 // secret was lost. UpdateKey with NewSecret replaces the secret.
 var ErrSecretLost = errors.New("the key was created, but the response with its secret was lost: replace the secret, or revoke the key")
 
-// Admin is a client of the operations for administrators, see Client.Admin. It may be used
+// Admin is a client for administrators, see Client.Admin. It may be used
 // concurrently.
 type Admin struct{ c *Client }
 
-// Admin returns a client of the operations for administrators. The client's key needs the scope
+// Admin returns a client for administrators. The client's key needs the scope
 // admin, except on a local instance. If the operator has moved the operations to the address for
 // administrators (--admin-api admin), the client's URL must have that address.
 func (c *Client) Admin() *Admin { return &Admin{c} }
@@ -83,7 +83,7 @@ func (a *Admin) CreateKey(ctx context.Context, key wire.CreateKey, o CreateKeyOp
 
 // UpdateOptions are the options of updates.
 type UpdateOptions struct {
-	// IfMatch is the ETag of the state that the update changes: of any other one it is
+	// IfMatch is the ETag that the changed state must have: otherwise it is
 	// ErrPreconditionFailed. "": any state.
 	IfMatch string
 

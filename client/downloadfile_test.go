@@ -81,7 +81,7 @@ func TestForgetDownload(t *testing.T) {
 	testenv.Equal(t, d.s.requests(func(request) bool { return true }), 0, "the requests")
 }
 
-// beside returns the path of the file with a suffix in the folder of a file.
+// beside returns the path of a file's neighbour with a suffix.
 func beside(t *testing.T, path, suffix string) string {
 	t.Helper()
 	for _, e := range others(t, path) {

@@ -38,7 +38,7 @@ var (
 	// lost, or the server does not know.
 	ErrOutcomeUnknown = errors.New("it is unknown whether the request took effect")
 
-	// ErrCorrupt is returned if bytes do not match the ETag or digest of their blob.
+	// ErrCorrupt is returned if bytes do not match their blob's ETag or digest.
 	ErrCorrupt = errors.New("the bytes do not match their checksum")
 
 	// ErrTooLarge is returned if a content has more bytes than a blob can have, or too many parts.

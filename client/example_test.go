@@ -16,7 +16,7 @@ import (
 	"sluice/client"
 )
 
-// ctx is the context of the examples.
+// ctx is the examples' context.
 var ctx = context.Background()
 
 // A blob is stored, described and read.

@@ -31,7 +31,7 @@ import (
 // closes the connection. After the last one it repeats that.
 type hostile struct {
 	replies  []string
-	drip     time.Duration // pause before each byte of the body
+	drip     time.Duration // pause before each of a body's bytes
 	requests atomic.Int64
 	serving  sync.WaitGroup
 }
@@ -86,7 +86,7 @@ func (h *hostile) serve(conn net.Conn, cancel func()) {
 		}
 		_, _ = io.WriteString(conn, head+"\r\n\r\n")
 		for i := range len(body) {
-			time.Sleep(h.drip) // in the time of the bubble
+			time.Sleep(h.drip) // in the bubble's time
 			if _, err := io.WriteString(conn, body[i:i+1]); err != nil {
 				return
 			}

@@ -155,7 +155,7 @@ type fileUpload struct {
 	send func(ctx context.Context, up *upload, present map[int]int64) (Blob, error)
 }
 
-// stateFile returns the path of the state file for the file at path.
+// stateFile returns a state file's path for the file at path.
 func (u *fileUpload) stateFile(path string) string {
 	if u.options.StateFile != "" {
 		return u.options.StateFile
@@ -223,7 +223,7 @@ func (u *fileUpload) run(ctx context.Context) (Blob, error) {
 	}
 }
 
-// left returns how many of the bytes are in parts that an earlier call has left at the server.
+// left returns how many bytes are in parts that an earlier call has left at the server.
 func (u *fileUpload) left(up *upload, present map[int]int64) (n int64) {
 	for i, length := range present {
 		if up.has(present, i, u.size) {

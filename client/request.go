@@ -40,7 +40,7 @@ type request struct {
 	// It is nil for most requests.
 	ownEffect func(error) bool
 
-	// receive reads the body of a 2xx response as part of the attempt, so that a body that was cut
+	// receive reads a 2xx response's body within the attempt, so that a body that was cut
 	// is a failed attempt. If it is nil, do returns the response with its body.
 	receive func(io.Reader) error
 

@@ -29,8 +29,8 @@ func TestBucketAliases(t *testing.T) {
 		code int
 		want string
 	}{
-		{bucket("alias", "photos", "eve"), cli.ExitFailed, "an alias for another account"},
-		{bucket("alias", "team", "eve"), cli.ExitFailed, "has blobs"},
+		{bucket("alias", "photos", "eve"), cli.ExitRefused, "an alias for another account"},
+		{bucket("alias", "team", "eve"), cli.ExitRefused, "has blobs"},
 		{bucket("alias", "No", "eve"), cli.ExitUsage, "a bucket's name has 3 to 63"},
 		{bucket("alias", "photos", "a/b"), cli.ExitUsage, "account"},
 		{bucket("rm", "none"), cli.ExitNotFound, "there is no alias none"},

@@ -10,8 +10,8 @@ import (
 
 	"sluice/access/keys"
 	"sluice/cmd/sluice/internal/cli"
-	keycommands "sluice/cmd/sluice/internal/keys"
 	"sluice/test/testenv"
+	"sluice/wire"
 )
 
 // onBothEngines runs a test with the flags that name an instance on SQLite, and one on PostgreSQL.
@@ -29,7 +29,7 @@ func TestKeyUpdate(t *testing.T) {
 	onBothEngines(t, func(t *testing.T, instance []string) {
 		before := time.Now()
 		key := shown(t, must(t, on(instance, "key create", "--scopes", "read", "--all-accounts", "--group", "team", "--json")...))[0]
-		update := func(args ...string) keycommands.PrintedKey {
+		update := func(args ...string) wire.IssuedKey {
 			t.Helper()
 			updated := shown(t, must(t, on(instance, "key update", append(args, "--json", key.ID)...)...))[0]
 			if stored := shown(t, must(t, on(instance, "key show", "--json", key.ID)...))[0]; !reflect.DeepEqual(stored, updated) {
@@ -38,17 +38,18 @@ func TestKeyUpdate(t *testing.T) {
 			return updated
 		}
 		key.Secret = ""
-		key.Grants, key.Label = []keys.Grant{{Scopes: []string{"read", "write"}, Accounts: []string{"bob", "eve"}}}, "CI"
+		key.Grants, key.Label = []wire.Grant{{Scopes: []string{"read", "write"}, Accounts: []string{"bob", "eve"}}}, "CI"
 		got := update("--scopes", "write,read", "--accounts", "eve,bob", "--label", "CI", "--expires", "30d")
 		if life := got.Expires.Sub(before); life < 30*24*time.Hour-time.Second || life > 30*24*time.Hour+time.Minute {
 			t.Errorf("it expires %v, want 30 days from now", got.Expires)
 		}
-		key.Expires = got.Expires
+		key.Expires, key.ETag = got.Expires, got.ETag
 		if !reflect.DeepEqual(got, key) {
 			t.Errorf("updated is %+v, want %+v", got, key)
 		}
 		key.Expires, key.Grants[0].Accounts, key.Label = time.Time{}, nil, ""
-		if got := update("--expires", "never", "--all-accounts", "--label="); !reflect.DeepEqual(got, key) {
+		got = update("--expires", "never", "--all-accounts", "--label=")
+		if key.ETag = got.ETag; !reflect.DeepEqual(got, key) {
 			t.Errorf("updated is %+v, want %+v", got, key)
 		}
 		must(t, on(instance, "key revoke", key.ID)...)
@@ -64,14 +65,18 @@ func TestKeyUpdate(t *testing.T) {
 func TestGroups(t *testing.T) {
 	onBothEngines(t, func(t *testing.T, instance []string) {
 		must(t, on(instance, "key create", "--scopes", "read", "--all-accounts", "--group", "team", "--stored-bytes", "5GiB", "--channels", "3")...)
-		parse := func(args ...string) (g keycommands.PrintedGroup) {
+		parse := func(args ...string) (g wire.Group) {
 			t.Helper()
 			testenv.OK(t, json.Unmarshal([]byte(must(t, args...).stdout), &g))
 			return g
 		}
-		want := keycommands.PrintedGroup{Group: "team", Limits: map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": keys.Unlimited},
+		want := wire.Group{Group: "team", Limits: map[string]int64{"storedBytes": 10e9, "requestsPerSecond": 50, "openUploads": keys.Unlimited},
 			Used: map[string]int64{"storedBytes": 0, "occupiedBytes": 0, "storedObjects": 0, "openUploads": 0, "channels": 0}}
 		got := parse(on(instance, "group set", "team", "--stored-bytes", "10G", "--requests-per-second", "50", "--open-uploads", "unlimited", "--default", "channels", "--json")...)
+		if got.Effective["storedBytes"] != 10e9 || got.Effective["concurrentRequests"] != 1024 {
+			t.Errorf("in force are %v", got.Effective)
+		}
+		want.Effective, want.ETag = got.Effective, got.ETag
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("set: %+v, want %+v", got, want)
 		}
@@ -79,7 +84,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("shown: %+v, want %+v", got, want)
 		}
 		text := strings.Join(strings.Fields(must(t, on(instance, "group show", "team")...).stdout), " ")
-		for _, line := range []string{"requests-per-second 50 ", "stored-bytes 10G 0 B (0%)", "channels unlimited, or serve's --key-limits 0", "open-uploads unlimited 0"} {
+		for _, line := range []string{"requests-per-second 50 ", "stored-bytes 10G 0 B (0%)", "channels unlimited (default) 0", "open-uploads unlimited 0"} {
 			if !strings.Contains(text, line) {
 				t.Errorf("%s lacks %q", text, line)
 			}
@@ -89,7 +94,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("the keys are %+v", keys)
 		}
 		for _, command := range [][]string{on(instance, "group show", "none"), on(instance, "group set", "none", "--channels", "1")} {
-			if r := sluice(command...); r.code != cli.ExitNotFound || r.stderr != "sluice: there is no group none: sluice key list shows the groups; a - is the group of one key, with the id of the key as its name\n" {
+			if r := sluice(command...); r.code != cli.ExitNotFound || r.stderr != "sluice: there is no group none: sluice group list shows all; the group of a single key has the key's id as its name\n" {
 				t.Errorf("%q: %+v", command, r)
 			}
 		}

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"sluice/access"
-	"sluice/access/keys"
 	"sluice/cmd/sluice/internal/cli"
-	keycommands "sluice/cmd/sluice/internal/keys"
 	"sluice/internal/datadir"
 	"sluice/storage"
 	"sluice/test/testenv"
+	"sluice/wire"
 )
 
 // ran is a command's outcome.
@@ -49,11 +48,11 @@ func keyCommandOn(data, command string, args ...string) []string {
 }
 
 // shown parses lines of JSON.
-func shown(t *testing.T, r ran) (keys []keycommands.PrintedKey) {
+func shown(t *testing.T, r ran) (keys []wire.IssuedKey) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(r.stdout))
 	for d.More() {
-		var k keycommands.PrintedKey
+		var k wire.IssuedKey
 		if err := d.Decode(&k); err != nil {
 			t.Fatalf("%v in %q", err, r.stdout)
 		}
@@ -92,12 +91,12 @@ func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
 	before := time.Now()
 	credential, id := makeKey(t, data, "--scopes", "write,read", "--accounts", "0xAB,bob,ab", "--group", "team", "--label", `the "first" one`, "--expires", "720h",
 		"--requests-per-second", "7", "--bytes-in-per-second", "unlimited", "--stored-bytes", "5GiB", "--stored-objects", "8", "--channels", "9")
-	want := keycommands.PrintedKey{
+	want := wire.IssuedKey{Key: wire.Key{
 		ID: id, State: "active", Group: "team", Label: `the "first" one`,
-		Grants: []keys.Grant{{Scopes: []string{"read", "write"}, Accounts: []string{"0x00000000000000000000000000000000000000000000000000000000000000ab", "ab", "bob"}}},
+		Grants: []wire.Grant{{Scopes: []string{"read", "write"}, Accounts: []string{"0x00000000000000000000000000000000000000000000000000000000000000ab", "ab", "bob"}}},
 		Limits: map[string]int64{"requestsPerSecond": 7, "bytesInPerSecond": -1, "storedBytes": 5 << 30, "storedObjects": 8, "channels": 9},
-	}
-	show := func(command, id string) keycommands.PrintedKey {
+	}}
+	show := func(command, id string) wire.IssuedKey {
 		t.Helper()
 		keys := shown(t, must(t, keyCommandOn(data, command, "--json", id)...))
 		if len(keys) != 1 {
@@ -109,7 +108,7 @@ func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
 	if life := got.Expires.Sub(before); life < 720*time.Hour-time.Second || life > 721*time.Hour || got.Created.IsZero() {
 		t.Errorf("created %v, expires %v, want 720h", got.Created, got.Expires)
 	}
-	want.Created, want.Expires = got.Created, got.Expires
+	want.Created, want.Expires, want.ETag = got.Created, got.Expires, got.ETag
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("shown is %+v, want %+v", got, want)
 	}
@@ -144,15 +143,15 @@ func TestSecretIsTheOneOfTheKey(t *testing.T) {
 func TestGrants(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
 	limited := shown(t, must(t, keyCommandOn(data, "create", "--scopes", "read", "--accounts", "bob", "--prefix", "a b/", "--json")...))[0]
-	want := []keys.Grant{{Scopes: []string{"read"}, Accounts: []string{"bob"}, Prefix: "a b/"}}
-	same := func(key keycommands.PrintedKey) {
+	want := []wire.Grant{{Scopes: []string{"read"}, Accounts: []string{"bob"}, Prefix: "a b/"}}
+	same := func(key wire.IssuedKey) {
 		t.Helper()
 		if !reflect.DeepEqual(key.Grants, want) {
 			t.Errorf("its grants are %+v, want %+v", key.Grants, want)
 		}
 	}
 	same(limited)
-	update := func(args ...string) keycommands.PrintedKey {
+	update := func(args ...string) wire.IssuedKey {
 		t.Helper()
 		return shown(t, must(t, keyCommandOn(data, "update", append(args, "--json", limited.ID)...)...))[0]
 	}
@@ -160,7 +159,7 @@ func TestGrants(t *testing.T) {
 	same(update("--prefix="))
 	want[0].Prefix = "c"
 	same(update("--prefix", "c"))
-	want = []keys.Grant{
+	want = []wire.Grant{
 		{Scopes: []string{"read", "create"}, Accounts: []string{"bob", "eve"}},
 		{Scopes: []string{"write"}, Accounts: []string{"bob", "eve"}, Prefix: "locks/x@y, z/"}, {Scopes: []string{"admin"}},
 	}
@@ -253,14 +252,17 @@ func TestKeyRefusals(t *testing.T) {
 		"Z is in the past":            append(valid, "--expires", "2001-01-01T00:00:00Z"),
 		"-1h is in the past":          append(valid, "--expires=-1h"),
 		"--open-uploads":              append(valid, "--open-uploads", "0"),
-		"the group team has other":    append(valid, "--group", "team", "--open-uploads", "4"),
+		"the group has other limits":  append(valid, "--group", "team", "--open-uploads", "4"),
 		"its label must be printable": append(valid, "--label", "\x1b[31m"),
 		"its group must be":           append(valid, "--group", "a b"),
 	} {
 		r := sluice(keyCommandOn(data, "create", args...)...)
 		code := cli.ExitUsage
-		if strings.HasPrefix(want, "its ") || strings.HasPrefix(want, "the group") {
+		switch {
+		case strings.HasPrefix(want, "its "):
 			code = cli.ExitFailed // only Create checks these
+		case strings.HasPrefix(want, "the group"):
+			code = cli.ExitRefused
 		}
 		if r.code != code || r.stdout != "" || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%q: exit code %d, %q, %q; want %d and a line that says %q", args, r.code, r.stdout, r.stderr, code, want)

@@ -74,6 +74,7 @@ type commands struct {
 	Restore instances.Restore `cmd:"" group:"Instances:" help:"Make an instance of a backup."`
 	Recover instances.Recover `cmd:"" group:"Instances:" help:"Continue with an instance that was set back to an older state."`
 	Resume  instances.Resume  `cmd:"" group:"Instances:" help:"Continue, once, a task that a safety brake has stopped: settling, or a large sweep."`
+	Action  instances.Action  `cmd:"" group:"Instances:" help:"List the recorded actions of administrators."`
 
 	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version."`
 	Completion  completionCommand `cmd:"" group:"Other:" help:"Print a script that completes commands, flags and names of blobs in a shell."`
@@ -84,7 +85,7 @@ type commands struct {
 func newCommands() *commands {
 	var c commands
 	c.Serve.ServeFlags, c.Config.Check.ServeFlags, c.Config.Print.ServeFlags = settings.NewServeFlags(), settings.NewServeFlags(), settings.NewServeFlags()
-	c.Key.Create.Limits, c.Group.Set.Limits = settings.NewLimitFlags(), settings.NewLimitFlags()
+	c.Key.Create.Limits, c.Group.Set.NewLimits = settings.NewLimitFlags(), settings.NewLimitFlags()
 	return &c
 }
 
@@ -193,6 +194,8 @@ func advise(command *kong.Node, err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w; sluice serve starts a server, and --url or --context names another", err)
+	case cli.IsWrongAddress(err) && settings.FlagOf(command, "data") != nil:
+		return fmt.Errorf("%w; the server's URL ends in its base path, and its operator may have moved administration to another address (serve --admin-api)", err)
 	case cli.IsWrongAddress(err):
 		return fmt.Errorf("%w; the URL of a hosted network ends in its base path, such as https://blobs.example.org/sluice: see --url and --context", err)
 	case errors.Is(err, client.ErrUnauthorized):

@@ -147,19 +147,21 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd/sluice/internal/ephemeral"):
 		return []string{"internal"}, true
 	case within(dir, "cmd/sluice/internal/cli"):
-		return append([]string{"blob", "client", "database", "internal", "storage", "wire"}, commandParts...), true
+		return append([]string{"admin", "blob", "client", "database", "internal", "storage", "wire"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/settings"):
 		return slices.Concat([]string{"cmd/sluice/internal/cli", "exchange", "httpapi", "s3api", "internal", "database/whole"}, composition, services, contracts, pure), true
 	case within(dir, "cmd/sluice/internal/serving"):
 		return append([]string{"cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "internal", "node"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/payments"):
 		return append([]string{"cmd/sluice/internal/cli", "client", "internal", "wire"}, commandParts...), true
+	case within(dir, "cmd/sluice/internal/administration"):
+		return slices.Concat([]string{"admin", "client", "cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "exchange", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
 	case within(dir, "cmd/sluice/internal/blobs"):
-		return append([]string{"cmd/sluice/internal/cli", "cmd/sluice/internal/payments", "blob", "client", "internal", "node"}, commandParts...), true
+		return append([]string{"cmd/sluice/internal/administration", "cmd/sluice/internal/cli", "cmd/sluice/internal/payments", "blob", "client", "internal", "node"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/servers"):
 		return append([]string{"cmd/sluice/internal/cli", "client", "conformance", "internal", "load", "wire"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/keys"), within(dir, "cmd/sluice/internal/instances"):
-		return slices.Concat([]string{"admin", "cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "s3api", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
+		return slices.Concat([]string{"admin", "client", "cmd/sluice/internal/administration", "cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "s3api", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
 	case within(dir, "deploy/dist"), within(dir, "examples"): // modules of their own
 		return nil, true
 	case within(dir, "cmd"):

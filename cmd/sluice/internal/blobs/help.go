@@ -12,7 +12,7 @@ var Help = map[string]string{
 	"cp": "Copies of blobs keep their properties, except those that flags set. A server copies its own blobs by itself, if the key may read without payment.\n\n" +
 		cli.Examples("sluice cp photo.jpg team/photos/", "sluice cp *.jpg prod:team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp team/a.txt team/b.txt", "sluice cp -r prod:team/photos/ test:team/photos/"),
 	"stat":         cli.Examples("sluice stat team/photos/photo.jpg", "sluice stat --json team/a team/b"),
-	"upload ls":    cli.Examples("sluice upload ls team"),
+	"upload ls":    cli.Examples("sluice upload ls team", "sluice upload ls --context prod"),
 	"upload abort": cli.Examples("sluice upload abort ID"),
 	"mv": "The server moves a blob whatever its size, and replaces one that has the name. After an interruption the same command moves the rest.\n\n" +
 		cli.Examples("sluice mv team/draft.txt team/final.txt", "sluice mv team/photo.jpg archive/", "sluice mv -r team/2025/ archive/2025/"),

@@ -74,7 +74,7 @@ type transfer struct {
 	folders bool // it may have folders or prefixes
 }
 
-// batch returns the command's batch, for sources of which the first is given.
+// batch returns the command's batch, for several sources, given the first.
 func (t transfer) batch(ctx context.Context, o folder.Options, source, target operand.Operand) (_ *batch, err error) {
 	if t.writes != nil {
 		if target.Remote == nil && t.writes.set() {

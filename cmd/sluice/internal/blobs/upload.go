@@ -1,10 +1,14 @@
 package blobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
+	"sluice/cmd/sluice/internal/administration"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/terminal"
 	"sluice/internal/units"
@@ -19,15 +23,15 @@ type Upload struct {
 }
 
 type uploadLs struct {
-	Account cli.RemoteOperand `arg:"" help:"Account whose uploads to list."`
+	Account cli.RemoteOperand `arg:"" optional:"" help:"Account whose uploads to list. Default: all accounts, with their groups, for administrators."`
 
-	cli.ServerFlags
-	cli.OutputFlags
+	administration.Flags
 }
 
 // printedUpload is an open upload in JSON.
 type printedUpload struct {
 	ID       string    `json:"id"`
+	Group    string    `json:"group,omitempty"` // charged for it; of all accounts only
 	Account  string    `json:"account"`
 	Name     string    `json:"name"`
 	Bytes    int64     `json:"bytes"`
@@ -36,11 +40,22 @@ type printedUpload struct {
 	Expires  time.Time `json:"expires"`
 }
 
-// Run prints the uploads, the oldest first.
+// Run prints an account's uploads, the oldest first, or the ones in all accounts.
 func (c *uploadLs) Run(ctx context.Context, console *cli.Console) error {
 	of := c.Account.Remote
 	if of.Name != "" {
 		return cli.Usagef("%s is not an account: want ACCOUNT, such as team", terminal.Name(of.String()))
+	}
+	database, err := c.Database()
+	switch {
+	case err != nil:
+		return err
+	case database && of.Context != "":
+		return cli.Usagef("%s is on a server: omit the context, or the database", terminal.Name(of.String()))
+	case database:
+		return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error { return c.printAll(ctx, console, on) })
+	case of.Account == "":
+		return c.WithServer(ctx, console, func(ctx context.Context, on administration.Instance) error { return c.printAll(ctx, console, on) })
 	}
 	from, err := c.ClientOf(console, c.Account)
 	if err != nil {
@@ -51,12 +66,39 @@ func (c *uploadLs) Run(ctx context.Context, console *cli.Console) error {
 		if err != nil {
 			return errors.Join(table.Flush(), cli.About(terminal.Name(of.Account), err))
 		}
-		if err := table.Row(printedUpload{u.ID, u.Account, u.Name, u.Bytes, u.PartSize, u.Created, u.Expires},
-			u.ID, formatTime(u.Created), units.Bytes(u.Bytes), terminal.Name(u.Account+"/"+u.Name)); err != nil {
+		if err := printUpload(table, printedUpload{u.ID, "", u.Account, u.Name, u.Bytes, u.PartSize, u.Created, u.Expires}); err != nil {
 			return err
 		}
 	}
 	return table.Flush()
+}
+
+// printAll prints all accounts' uploads, or the operand's.
+func (c *uploadLs) printAll(ctx context.Context, console *cli.Console, on administration.Instance) error {
+	var all []printedUpload
+	for u, err := range on.Uploads(ctx) {
+		if err != nil {
+			return err
+		}
+		if account := c.Account.Account; account == "" || u.Account == account {
+			all = append(all, printedUpload{u.UploadID, u.Group, u.Account, u.Name, u.Bytes, u.PartSize, u.Created, u.Expires})
+		}
+	}
+	slices.SortFunc(all, func(a, b printedUpload) int { return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID)) })
+	table := c.Table(console, "")
+	for _, u := range all {
+		if c.Account.Account != "" {
+			u.Group = "" // as an account's own list has it
+		}
+		if err := printUpload(table, u); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+func printUpload(table *cli.Table, u printedUpload) error {
+	return table.Row(u, u.ID, formatTime(u.Created), units.Bytes(u.Bytes), terminal.Name(u.Account+"/"+u.Name))
 }
 
 type uploadAbort struct {

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -118,6 +120,19 @@ func (t *Table) Row(asJSON any, cells ...string) error {
 		}
 	}
 	return PrintLine(t, line.String())
+}
+
+// PrintAll adds a row for each entry of a list, up to its first error, and flushes the table.
+func PrintAll[E any](t *Table, list iter.Seq2[E, error], cells func(E) []string) error {
+	for e, err := range list {
+		if err != nil {
+			return errors.Join(t.Flush(), err)
+		}
+		if err := t.Row(e, cells(e)...); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
 }
 
 // TimeText returns a time in UTC, or "" for none.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"sluice/cmd/sluice/internal/administration"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/settings"
 	"sluice/cmd/sluice/internal/terminal"
@@ -15,16 +16,17 @@ import (
 	"sluice/instance"
 	"sluice/internal/datadir"
 	"sluice/internal/units"
-	"sluice/metastore"
+	"sluice/wire"
 )
 
 // Check checks an instance for damage, also while nodes run on it.
 type Check struct {
 	settings.InstanceFlags `embed:""`
-	ReadBytes              bool `env:"-" help:"Read all objects and compare them with their checksums."`
-	Repair                 bool `env:"-" help:"Correct wrong counts, and delete old objects to which nothing refers."`
-	Books                  bool `env:"-" help:"Check only the ledgers of channels and sessions and the counts of accounts, and list the payments that are not collected."`
-	Recorded               bool `env:"-" help:"Check nothing, but list the blobs of which a read or the scrub has found damage."`
+	administration.Choice
+	ReadBytes bool `env:"-" help:"Read all objects and compare them with their checksums."`
+	Repair    bool `env:"-" help:"Correct wrong counts, and delete old objects to which nothing refers."`
+	Books     bool `env:"-" help:"Check only the ledgers of channels and sessions and the counts of accounts, and list the payments that are not collected."`
+	Recorded  bool `env:"-" help:"Check nothing, but list the blobs in which a read or the scrub has found damage."`
 
 	cli.OutputFlags
 }
@@ -67,10 +69,13 @@ type printedFinding struct {
 // Run checks the instance.
 func (c *Check) Run(ctx context.Context, console *cli.Console) error {
 	switch {
+	case c.Recorded:
+		of := administration.Flags{MetaFlags: c.MetaFlags, Choice: c.Choice, OutputFlags: c.OutputFlags}
+		return of.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error { return c.checkRecorded(ctx, console, on) })
+	case c.Named():
+		return cli.Usagef("--url and --context require --recorded: everything else is checked on a machine that reaches the instance's stores")
 	case c.Books:
 		return c.checkBooks(ctx, console)
-	case c.Recorded:
-		return c.checkRecorded(ctx, console)
 	}
 	progress := newProgress(console.Err, c.Quiet || c.JSON)
 	defer progress.Close()
@@ -227,88 +232,42 @@ func (b *printedBooks) lines() (lines []string) {
 	return lines
 }
 
-// printedDamage is one damaged extent, in JSON.
-type printedDamage struct {
-	Content string         `json:"content"`
-	Part    int            `json:"part"`
-	Offset  int64          `json:"offset"`           // within the part
-	Size    int64          `json:"size"`             // the extent's bytes
-	Object  string         `json:"object,omitempty"` // absent: the database keeps the extent
-	Bytes   int64          `json:"damagedBytes"`
-	Since   time.Time      `json:"since"`
-	Reason  string         `json:"reason"`
-	Blobs   []printedOwner `json:"blobs"` // none: an upload's part
-}
-
-// printedOwner is a blob with damaged bytes, in JSON.
-type printedOwner struct {
-	Account string `json:"account"`
-	Name    string `json:"name"`
-}
-
 // checkRecorded prints the damage that reads and the scrub have recorded: a line for each blob and
 // extent, or with --json an object for each extent. It returns an error if there is any.
-func (c *Check) checkRecorded(ctx context.Context, console *cli.Console) error {
-	return c.WithMeta(ctx, false, func(ctx context.Context, meta whole.Database) error {
-		extents, err := c.printRecorded(ctx, console.Out, meta)
-		switch {
-		case err != nil:
-			return err
-		case extents > 0:
-			return cli.ExitWith(cli.ExitDamaged, fmt.Errorf("damaged extents: %d", extents))
-		case c.JSON:
-			return nil
+func (c *Check) checkRecorded(ctx context.Context, console *cli.Console, on administration.Instance) error {
+	extents := 0
+	for d, err := range on.Damaged(ctx) {
+		if err == nil {
+			err = c.printOne(console.Out, &d)
 		}
-		return cli.PrintLine(console.Out, "No damage is recorded.")
-	})
-}
-
-// printRecorded prints all damage, and returns how many extents have some.
-func (c *Check) printRecorded(ctx context.Context, out io.Writer, meta metastore.Store) (extents int, err error) {
-	for after := (metastore.ExtentID{}); ; {
-		page, err := meta.Damages(ctx, after, metastore.MaxContents)
-		if err != nil || len(page) == 0 {
-			return extents, err
-		}
-		var contents []metastore.ContentID
-		for i := range page {
-			contents = append(contents, page[i].Content)
-		}
-		blobs, err := meta.BlobsWith(ctx, contents)
 		if err != nil {
-			return extents, err
+			return err
 		}
-		owners := map[metastore.ContentID][]printedOwner{}
-		for _, b := range blobs {
-			owners[b.Content] = append(owners[b.Content], printedOwner{b.Account, b.Name})
-		}
-		for i := range page {
-			if err := c.printOne(out, &page[i], owners[page[i].Content]); err != nil {
-				return extents, err
-			}
-		}
-		extents += len(page)
-		after = page[len(page)-1].ExtentID
+		extents++
 	}
+	switch {
+	case extents > 0:
+		return cli.ExitWith(cli.ExitDamaged, fmt.Errorf("damaged extents: %d", extents))
+	case c.JSON:
+		return nil
+	}
+	return cli.PrintLine(console.Out, "No damage is recorded.")
 }
 
-func (c *Check) printOne(out io.Writer, d *metastore.Damage, owners []printedOwner) error {
+func (c *Check) printOne(out io.Writer, d *wire.Damage) error {
 	if c.JSON {
-		return terminal.WriteJSON(out, printedDamage{
-			Content: d.Content.String(), Part: d.Part, Offset: d.Offset, Size: d.Size, Object: d.Object,
-			Bytes: d.Bytes, Since: d.Since, Reason: d.Reason, Blobs: append([]printedOwner{}, owners...),
-		})
+		return terminal.WriteJSON(out, d)
 	}
-	where := "in object " + d.Object
+	where := "in object " + terminal.Text(d.Object)
 	if d.Object == "" {
 		where = "in the database"
 	}
 	damage := fmt.Sprintf("%s damaged %s, part %d, offset %d, since %s: %s", units.Bytes(d.Bytes), where, d.Part, d.Offset, d.Since.UTC().Format(time.RFC3339), terminal.Text(d.Reason))
-	if len(owners) == 0 {
+	if len(d.Blobs) == 0 {
 		return cli.PrintLine(out, "a part of an upload: "+damage)
 	}
-	for _, o := range owners {
-		if err := cli.PrintLine(out, terminal.Name(o.Account+"/"+o.Name)+": "+damage); err != nil {
+	for _, b := range d.Blobs {
+		if err := cli.PrintLine(out, terminal.Name(b.Account+"/"+b.Name)+": "+damage); err != nil {
 			return err
 		}
 	}

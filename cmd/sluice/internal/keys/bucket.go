@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/admin"
 	"sluice/blob"
+	"sluice/cmd/sluice/internal/administration"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/terminal"
-	"sluice/database/whole"
 	"sluice/wire"
 )
 
@@ -22,7 +21,7 @@ type Bucket struct {
 }
 
 type bucketAlias struct {
-	keyFlags
+	administration.Flags
 
 	Name    string `arg:"" placeholder:"NAME" help:"Name of the bucket."`
 	Account string `arg:"" placeholder:"ACCOUNT" help:"Account with the blobs."`
@@ -34,58 +33,46 @@ func (c *bucketAlias) Validate() error {
 	return errors.Join(blob.CheckBucket(c.Name), err)
 }
 
-// Run stores the alias. It refuses one for which an account has blobs: they would be hidden from
-// S3's clients.
+// Run stores the alias. An instance refuses one for which an account has blobs: they would be
+// hidden from S3's clients.
 func (c *bucketAlias) Run(ctx context.Context, console *cli.Console) error {
-	account, err := blob.ParseAccount(c.Account)
-	if err != nil {
-		return err
-	}
-	return c.WithMeta(ctx, true, func(ctx context.Context, store whole.Database) error {
-		if _, err := admin.New(store, admin.Options{}).SetAlias(ctx, operator(), c.Name, wire.SetAlias{Account: account}); err != nil {
+	return c.With(ctx, console, administration.Options{Create: true}, func(ctx context.Context, on administration.Instance) error {
+		alias, err := on.SetAlias(ctx, c.Name, c.Account)
+		switch {
+		case err != nil:
 			return err
+		case c.JSON:
+			return terminal.WriteJSON(console.Out, alias)
 		}
-		if c.JSON {
-			return terminal.WriteJSON(console.Out, printedAlias{c.Name, account})
-		}
-		return c.Remark(console, fmt.Sprintf("The bucket %s has the blobs of the account %s.", c.Name, terminal.Name(account)))
+		return c.Remark(console, fmt.Sprintf("The bucket %s has the blobs of the account %s.", alias.Bucket, terminal.Name(alias.Account)))
 	})
 }
 
-// printedAlias is an alias in JSON.
-type printedAlias struct {
-	Bucket  string `json:"bucket"`
-	Account string `json:"account"`
-}
-
-type bucketList struct{ keyFlags }
+type bucketList struct{ administration.Flags }
 
 // Run prints all aliases, ordered by name.
 func (c *bucketList) Run(ctx context.Context, console *cli.Console) error {
-	return c.WithMeta(ctx, false, func(ctx context.Context, store whole.Database) error {
-		list, err := store.ListAliases(ctx)
-		table := c.Table(console, "BUCKET\tACCOUNT")
-		for _, a := range list {
-			err = errors.Join(err, table.Row(printedAlias{a.Name, a.Account}, a.Name, terminal.Name(a.Account)))
-		}
-		return errors.Join(err, table.Flush())
+	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
+		return cli.PrintAll(c.Table(console, "BUCKET\tACCOUNT"), on.Aliases(ctx), func(a wire.Alias) []string {
+			return []string{a.Bucket, terminal.Name(a.Account)}
+		})
 	})
 }
 
 type bucketRemove struct {
-	keyFlags
+	administration.Flags
 
 	Name string `arg:"" placeholder:"NAME" help:"Name of the bucket."`
 }
 
 // Run removes an alias.
 func (c *bucketRemove) Run(ctx context.Context, console *cli.Console) error {
-	return c.WithMeta(ctx, false, func(ctx context.Context, store whole.Database) error {
-		err := admin.New(store, admin.Options{}).DeleteAlias(ctx, operator(), c.Name)
-		if errors.Is(err, admin.ErrNotFound) {
+	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
+		err := on.DeleteAlias(ctx, c.Name)
+		switch {
+		case administration.Missing(err):
 			return cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no alias %s: sluice bucket list shows all", terminal.Name(c.Name)))
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		return c.Remark(console, fmt.Sprintf("The bucket %s is no alias any more.", terminal.Name(c.Name)))

@@ -9,6 +9,8 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/blob"
+	"sluice/cmd/sluice/internal/cli"
+	"sluice/wire"
 )
 
 // grantFlags describe what a key allows: one grant by its parts, or several.
@@ -27,64 +29,89 @@ func (f *grantFlags) parts() bool {
 	return f.Scopes != nil || f.Accounts != nil || f.AllAccounts || f.Prefix != nil
 }
 
-// change returns what the flags change about a key's grants.
-func (f *grantFlags) change() (c access.KeyChange, err error) {
-	var errs []error
-	if f.Grants != nil {
-		if f.parts() {
-			errs = append(errs, errors.New("--grant: set it without --scopes, --accounts, --all-accounts and --prefix"))
-		}
-		c.Grants, err = parseGrants(f.Grants)
-		return c, errors.Join(append(errs, err)...)
-	}
-	if f.Scopes != nil {
-		if c.Scopes, err = access.ParseScopes(f.Scopes); err != nil {
-			errs = append(errs, fmt.Errorf("--scopes: %w", err))
-		}
-	}
-	if f.AllAccounts && len(f.Accounts) > 0 {
-		errs = append(errs, errOneOfTwo)
-	}
-	if f.AllAccounts {
-		c.Accounts = new([]string)
-	}
-	if len(f.Accounts) > 0 {
-		accounts, err := parseAccounts(f.Accounts)
-		errs = append(errs, err)
-		c.Accounts = &accounts
-	}
-	c.Prefix = f.Prefix
-	return c, errors.Join(errs...)
-}
-
+// errOneOfTwo refuses a grant without accounts, and with two kinds of them.
 var errOneOfTwo = errors.New("--accounts or --all-accounts: exactly one of the two is required")
 
-// grants returns a new key's grants.
-func (f *grantFlags) grants() ([]keys.Grant, error) {
-	c, err := f.change()
-	errs := []error{err}
-	if f.Grants == nil && f.Scopes == nil {
+// fresh returns a new key's grants.
+func (f *grantFlags) fresh() ([]wire.Grant, error) {
+	if f.Grants != nil {
+		return f.several()
+	}
+	var errs []error
+	if f.Scopes == nil {
 		_, err := access.ParseScopes(nil)
 		errs = append(errs, fmt.Errorf("--scopes: %w", err))
 	}
-	if f.Grants == nil && c.Accounts == nil {
+	if len(f.Accounts) == 0 && !f.AllAccounts {
 		errs = append(errs, errOneOfTwo)
 	}
-	if err := errors.Join(errs...); err != nil || f.Grants != nil {
-		return c.Grants, err
+	g, err := f.changed(wire.Grant{})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, err
 	}
-	g := keys.Grant{Accounts: *c.Accounts}
-	for _, s := range c.Scopes {
-		g.Scopes = append(g.Scopes, string(s))
+	checked, err := access.CheckGrants([]keys.Grant{keys.Grant(g)})
+	if err != nil {
+		return nil, fmt.Errorf("--prefix: %w", err)
+	}
+	return onWire(checked), nil
+}
+
+// of returns the grants that a key has after the change, if it had these.
+func (f *grantFlags) of(had []wire.Grant) ([]wire.Grant, error) {
+	switch {
+	case f.Grants != nil:
+		return f.several()
+	case len(had) != 1:
+		return nil, cli.Usagef("it has %d grants: name all that it shall have, each with --grant", len(had))
+	}
+	g, err := f.changed(had[0])
+	return []wire.Grant{g}, err
+}
+
+// changed returns a grant with the parts that the flags name.
+func (f *grantFlags) changed(g wire.Grant) (wire.Grant, error) {
+	var errs []error
+	if f.Scopes != nil {
+		scopes, err := access.ParseScopes(f.Scopes)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--scopes: %w", err))
+		}
+		g.Scopes = nil
+		for _, s := range scopes {
+			g.Scopes = append(g.Scopes, string(s))
+		}
+	}
+	if f.AllAccounts {
+		g.Accounts = nil
+	}
+	if len(f.Accounts) > 0 {
+		if f.AllAccounts {
+			errs = append(errs, errOneOfTwo)
+		}
+		accounts, err := parseAccounts(f.Accounts)
+		g.Accounts, errs = accounts, append(errs, err)
 	}
 	if f.Prefix != nil {
 		g.Prefix = *f.Prefix
 	}
-	checked, err := access.CheckGrants([]keys.Grant{g})
-	if err != nil {
-		return nil, fmt.Errorf("--prefix: %w", err)
+	return g, errors.Join(errs...)
+}
+
+// several returns the grants that --grant describes.
+func (f *grantFlags) several() ([]wire.Grant, error) {
+	grants, err := parseGrants(f.Grants)
+	if f.parts() {
+		err = errors.Join(errors.New("--grant: set it without --scopes, --accounts, --all-accounts and --prefix"), err)
 	}
-	return checked, nil
+	return onWire(grants), err
+}
+
+// onWire returns grants as they are in requests.
+func onWire(grants []keys.Grant) (out []wire.Grant) {
+	for _, g := range grants {
+		out = append(out, wire.Grant(g))
+	}
+	return out
 }
 
 // parseAccounts returns accounts in their canonical form.
@@ -141,7 +168,7 @@ func parseGrant(text string) ([]keys.Grant, error) {
 }
 
 // grantTexts returns a grant as --grant has it, once for each account.
-func grantTexts(g keys.Grant) (texts []string) {
+func grantTexts(g wire.Grant) (texts []string) {
 	accounts := g.Accounts
 	if accounts == nil {
 		accounts = []string{"*"}

@@ -5,43 +5,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"sluice/access"
 	"sluice/access/keys"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/settings"
+	"sluice/wire"
 )
 
-// PrintedKey is a key in JSON. Members without a value and limits that are the
-// service's defaults are omitted; a limit of -1 is unlimited.
-type PrintedKey struct {
-	ID       string           `json:"id"`
-	Secret   string           `json:"secret,omitempty"`
-	S3       bool             `json:"s3,omitempty"` // it has an S3 secret
-	S3Secret string           `json:"s3Secret,omitempty"`
-	State    string           `json:"state"`
-	Grants   []keys.Grant     `json:"grants"`
-	Group    string           `json:"group"`
-	Label    string           `json:"label,omitempty"`
-	Limits   map[string]int64 `json:"limits"`
-	Created  time.Time        `json:"created"`
-	Expires  time.Time        `json:"expires,omitzero"`
-	Revoked  time.Time        `json:"revoked,omitzero"`
-}
-
-func newPrintedKey(issued access.Issued) PrintedKey {
-	k := issued.Key
-	return PrintedKey{
-		ID: k.ID, Secret: issued.Credential, S3: k.S3Secret != nil, S3Secret: issued.S3Secret, State: stateOf(k), Grants: k.Grants,
-		Group: k.Group, Label: k.Label, Limits: k.Limits.Members(), Created: k.Created, Expires: k.Expires, Revoked: k.Revoked,
-	}
-}
-
 // keyFacts returns a key's names and values.
-func keyFacts(k keys.Key) [][2]string {
+func keyFacts(k wire.Key) [][2]string {
 	s3, label := "", ""
-	if k.S3Secret != nil {
+	if k.S3 {
 		s3 = "has a secret"
 	}
 	if k.Label != "" {
@@ -49,7 +23,7 @@ func keyFacts(k keys.Key) [][2]string {
 	}
 	return slices.Concat([][2]string{
 		{"id", printable(k.ID)},
-		{"state", stateOf(k)},
+		{"state", k.State},
 	}, grantFacts(k.Grants), [][2]string{
 		{"S3", s3},
 		{"group", printable(k.Group)},
@@ -62,7 +36,7 @@ func keyFacts(k keys.Key) [][2]string {
 }
 
 // grantFacts returns one grant's parts, or several grants as the flags that set them.
-func grantFacts(grants []keys.Grant) (facts [][2]string) {
+func grantFacts(grants []wire.Grant) (facts [][2]string) {
 	if len(grants) != 1 {
 		for _, g := range grants {
 			for _, text := range grantTexts(g) {
@@ -83,7 +57,7 @@ func grantFacts(grants []keys.Grant) (facts [][2]string) {
 }
 
 // keyCells returns a key as a row of a table.
-func keyCells(k keys.Key) []string {
+func keyCells(k wire.Key) []string {
 	scopes, accounts := "several grants", strconv.Itoa(len(k.Grants))
 	if len(k.Grants) == 1 {
 		g := k.Grants[0]
@@ -105,26 +79,14 @@ func keyCells(k keys.Key) []string {
 	if !k.Expires.IsZero() {
 		expires = k.Expires.UTC().Format("2006-01-02T15:04Z")
 	}
-	return []string{printable(k.ID), stateOf(k), scopes, accounts, group, expires, strconv.Quote(k.Label)}
+	return []string{printable(k.ID), k.State, scopes, accounts, group, expires, strconv.Quote(k.Label)}
 }
 
-// stateOf returns a key's state by this machine's clock.
-func stateOf(k keys.Key) string {
-	switch {
-	case !k.Revoked.IsZero():
-		return "revoked"
-	case !k.Expires.IsZero() && !time.Now().Before(k.Expires):
-		return "expired"
-	default:
-		return "active"
-	}
-}
-
-// limitsText returns the limits as the flags that set them.
-func limitsText(l keys.Limits) string {
+// limitsText returns limits, by their members, as the flags that set them.
+func limitsText(limits map[string]int64) string {
 	var parts []string
 	for _, k := range keys.LimitKinds {
-		if text := settings.LimitText(k, *k.Of(&l)); text != "" {
+		if text := settings.LimitText(k, limits[k.Member()]); text != "" {
 			parts = append(parts, "--"+k.Flag()+" "+text)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"sluice/access/keys"
 	"sluice/database/whole"
 	"sluice/instance"
 	"sluice/storage"
@@ -58,3 +59,11 @@ func Absolute(path string) string {
 	}
 	return path
 }
+
+// KeyLimitsFlag is the setting key-limits, for commands that show the limits in force.
+type KeyLimitsFlag struct {
+	KeyLimits limitList `name:"key-limits" placeholder:"LIMIT=N" help:"${key-limits_help}"`
+}
+
+// Limits returns the limits of groups that have none of their own.
+func (f KeyLimitsFlag) Limits() keys.Limits { return keys.Limits(f.KeyLimits).Resolve(KeyDefaults) }

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/access"
+	"sluice/cmd/sluice/internal/cli"
+	"sluice/metastore"
+	"sluice/node"
+	"sluice/storage"
+	"sluice/test/testenv"
+)
+
+// administered is a hosted instance that is served, with the two ways to administer it.
+type administered struct {
+	data string
+	ways map[string][]string // the flags that name it
+	node *node.Node
+}
+
+// administer serves a data folder until the test ends. It has a key for all accounts.
+func administer(t *testing.T, flags ...string) *administered {
+	t.Helper()
+	ownContexts(t)
+	a := &administered{data: filepath.Join(testenv.MemoryDir(t), "data")}
+	admin, _ := makeKey(t, a.data, "--scopes", "admin", "--all-accounts", "--group", "ops")
+	file := filepath.Join(testenv.MemoryDir(t), "admin.key")
+	testenv.OK(t, os.WriteFile(file, []byte(admin), 0o600))
+	c, err := parse(t, append(slices.Concat(inProduction, flags), "--data", a.data, "--addr", "127.0.0.1:0", "--admin-addr", "off", "--drain-wait", "0s")...)
+	testenv.OK(t, err)
+	log := slog.New(slog.DiscardHandler)
+	a.node = testenv.Must(node.Open(t.Context(), c, log, log))(t)
+	signals, ended := make(chan os.Signal, 1), make(chan error, 1)
+	go func() { ended <- a.node.Run(signals, nil) }()
+	testenv.AtEnd(t, func() error {
+		signals <- syscall.SIGTERM
+		return <-ended
+	})
+	a.ways = map[string][]string{"database": {"--data", a.data}, "server": {"--url", a.node.URL(), "--key-file", file}}
+	return a
+}
+
+// Parts of outputs that differ with each call.
+var (
+	anyCredential = regexp.MustCompile(`sluice_[a-z2-7]{16}_[a-z2-7]+`)
+	anyS3Secret   = regexp.MustCompile(`\b[a-z2-7]{40}\b`)
+	anyKeyID      = regexp.MustCompile(`\b[a-z2-7]{16}\b`)
+	anyTag        = regexp.MustCompile(`"etag":"[^,}]*"`)
+	anyTime       = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d(:\d\d)?(\.\d+)?Z`)
+)
+
+func withoutChanging(text string) string {
+	text = anyCredential.ReplaceAllString(text, "CREDENTIAL")
+	text = anyS3Secret.ReplaceAllString(text, "S3SECRET")
+	text = anyKeyID.ReplaceAllString(text, "ID")
+	text = anyTag.ReplaceAllString(text, `"etag":TAG`)
+	return anyTime.ReplaceAllString(text, "TIME")
+}
+
+// TestCommandsOnBothWays runs each command for administrators by the database and by the server of
+// one instance: exit codes, outputs and JSON are the same. KEY is a new key in the group team, and
+// NAME a new name.
+// Invariant 205.
+func TestCommandsOnBothWays(t *testing.T) {
+	s3 := masterFile(t, "01")
+	a := administer(t, "--s3-secret-key-file", s3)
+	must(t, keyCommandOn(a.data, "create", "--scopes", "write", "--accounts", "team", "--group", "team", "--label", "the first", "--stored-bytes", "1G")...)
+	must(t, "bucket", "alias", "--data", a.data, "photos", "0x1")
+	stores := testenv.Must(storage.OpenMeta(t.Context(), storage.Location{Data: a.data}, false))(t)
+	testenv.AtEnd(t, stores.Close)
+	for _, id := range []string{"b", "a"} {
+		u := metastore.Upload{ID: id, Account: "team" + id, Name: "n " + id, Content: metastore.NewContentID(time.Now()), PartSize: 5, Owner: "team"}
+		testenv.Must(stores.Meta.BeginUpload(t.Context(), u))(t)
+	}
+	b := metastore.Blob{Account: "team", Name: "n\u202ea", Content: metastore.NewContentID(time.Now()), Size: 9}
+	testenv.Must(stores.Meta.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 9, Blocks: []uint32{1}, Object: "o", Created: time.Now()}}, nil))(t)
+	testenv.Must(stores.Meta.RecordDamage(t.Context(), metastore.Damage{ExtentID: metastore.ExtentID{Content: b.Content}, Size: 9, Object: "o", Bad: 1, Reason: "differs"}))(t)
+
+	for _, c := range []struct {
+		line string
+		code int
+	}{
+		{"key list", 0}, {"key show KEY", 0}, {"key show none", cli.ExitNotFound}, {"key show sluice_none_x", cli.ExitNotFound},
+		{"key create --scopes read --accounts team,0x1 --prefix a/ --expires 30d --label x", 0},
+		{"key create --grant create@team --grant write@team/locks/ --group team", 0},
+		{"key create --scopes read --all-accounts --s3 S3FILE", 0},
+		{"key create --scopes read --all-accounts --group team --stored-bytes 2G", cli.ExitRefused},
+		{"key create --scopes read --all-accounts --label \x1b", cli.ExitFailed},
+		{"key create --scopes read --all-accounts --expires 2001-01-01", cli.ExitUsage},
+		{"key create --scopes read --all-accounts --expires 1s --group bad/name", cli.ExitFailed},
+		{"key update KEY --label y --expires 2040-01-01", 0}, {"key update KEY --scopes read --prefix b/", 0}, {"key update KEY --grant read@* --expires never", 0},
+		{"key update KEY --new-secret", 0}, {"key update KEY --s3 S3FILE", 0}, {"key update KEY --no-s3", 0},
+		{"key update none --label y", cli.ExitNotFound}, {"key update none --prefix y", cli.ExitNotFound}, {"key update KEY --expires 2001-01-01", cli.ExitUsage},
+		{"key revoke KEY", 0}, {"key revoke none", cli.ExitNotFound},
+		{"group list", 0}, {"group show team", 0}, {"group show none", cli.ExitNotFound},
+		{"group set team --stored-bytes 2G --default channels", 0}, {"group set none --channels 1", cli.ExitNotFound},
+		{"bucket list", 0}, {"bucket alias NAME 0x01", 0}, {"bucket alias photos 0x1", 0}, {"bucket alias photos eve", cli.ExitRefused}, {"bucket alias team eve", cli.ExitRefused},
+		{"bucket remove NAME", cli.ExitNotFound}, {"bucket alias X eve", cli.ExitUsage},
+		{"upload ls", 0}, {"upload ls teama", 0}, {"upload ls other", 0},
+		{"check --recorded", cli.ExitDamaged}, {"action list -n 3", 0}, {"action list", 0},
+	} {
+		for _, format := range []string{"", "--json"} {
+			got := map[string]ran{}
+			for way, flags := range a.ways {
+				args := strings.Fields(strings.ReplaceAll(c.line, "S3FILE", map[string]string{"database": "--s3-secret-key-file " + s3, "server": ""}[way]))
+				for i, arg := range args {
+					switch arg {
+					case "KEY":
+						_, args[i] = makeKey(t, a.data, "--scopes", "read", "--accounts", "team", "--group", "team")
+					case "NAME":
+						args[i] = strings.ToLower(rand.Text()[:16])
+					}
+				}
+				if format != "" {
+					args = append(args, format)
+				}
+				r := sluice(append(args, flags...)...)
+				if r.code != c.code {
+					t.Errorf("%s %s by the %s: %+v, want exit code %d", c.line, format, way, r, c.code)
+				}
+				r.stdout, r.stderr = withoutChanging(r.stdout), withoutChanging(r.stderr)
+				if r.code != 0 && r.code != cli.ExitNotFound && r.code != cli.ExitDamaged {
+					r.stderr = "" // a server's errors have their status
+				}
+				got[way] = r
+			}
+			if got["database"] != got["server"] {
+				t.Errorf("%s %s differs\nby the database: %+v\n  by the server: %+v", c.line, format, got["database"], got["server"])
+			}
+			if c.code == 0 && strings.Contains(c.line, "list") && got["server"].stdout == "" {
+				t.Errorf("%s %s prints nothing", c.line, format)
+			}
+		}
+	}
+}
+
+// TestLostSecretIsReplaced loses the responses to creations of a key: its secret is replaced, and
+// the printed one is valid; if all are lost, the error says how to find the key.
+// Invariant 204.
+func TestLostSecretIsReplaced(t *testing.T) {
+	a := administer(t)
+	to := testenv.Must(url.Parse(a.node.URL()))(t)
+	to.Path = ""
+	var losses atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if r.Request.Method == http.MethodPost && losses.Add(-1) >= 0 {
+			return errors.New("the response is lost")
+		}
+		return nil
+	}
+	s := httptest.NewServer(proxy)
+	defer s.Close()
+	through := []string{"key", "create", "--url", s.URL + "/sluice", "--key-file", a.ways["server"][3], "--scopes", "read", "--accounts", "bob", "--label", "lost"}
+
+	losses.Store(2)
+	made := shown(t, must(t, append(through, "--json")...))[0]
+	stores := testenv.Must(storage.OpenMeta(t.Context(), storage.Location{Data: a.data}, false))(t)
+	testenv.AtEnd(t, stores.Close)
+	caller, err := access.NewAuthenticator(stores.Meta, access.AuthenticatorOptions{}).Authenticate(t.Context(), made.Secret)
+	if err != nil || caller.ID() != made.ID || made.Remedy != "" {
+		t.Errorf("printed is %+v: %v", made, err)
+	}
+	losses.Store(1 << 30)
+	r := sluice(through...)
+	if r.code != cli.ExitFailed || r.stdout != "" || !strings.Contains(r.stderr, "sluice key list shows whether the key was created") {
+		t.Errorf("nothing is known: %+v", r)
+	}
+	if n := strings.Count(must(t, keyCommandOn(a.data, "list")...).stdout, `"lost"`); n != 2 {
+		t.Errorf("%d keys, want one for each command", n)
+	}
+}
+
+// TestLastAdministratorIsKept: a server needs --force to lose its last administrator.
+func TestLastAdministratorIsKept(t *testing.T) {
+	a := administer(t)
+	key := shown(t, must(t, keyCommandOn(a.data, "list", "--json")...))[0]
+	by := func(args ...string) ran { return sluice(append(args, a.ways["server"]...)...) }
+	for _, args := range [][]string{{"key", "revoke", key.ID}, {"key", "update", key.ID, "--scopes", "read"}} {
+		if r := by(args...); r.code != cli.ExitRefused || !strings.Contains(r.stderr, "last_admin_key") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if r := by("key", "revoke", key.ID, "--force"); r.code != 0 {
+		t.Errorf("with --force: %+v", r)
+	}
+	if r := by("key", "list"); r.code != cli.ExitRefused || !strings.Contains(r.stderr, "the key comes from --key-file") {
+		t.Errorf("with a revoked key: %+v", r)
+	}
+}
+
+// TestVariablesNameTheInstance checks which of a server and a database a command administers.
+func TestVariablesNameTheInstance(t *testing.T) {
+	a := administer(t)
+	other := filepath.Join(testenv.MemoryDir(t), "other")
+	must(t, keyCommandOn(other, "create", "--scopes", "read", "--accounts", "bob", "--label", "theirs")...)
+	t.Setenv("SLUICE_KEY_FILE", a.ways["server"][3])
+	for _, c := range []struct {
+		url, data string // variables
+		args      []string
+		other     bool // the other instance
+	}{
+		{a.node.URL(), "", nil, false},
+		{"", other, nil, true},
+		{a.node.URL(), "", []string{"--data", other}, true},
+		{"http://127.0.0.1:1", other, []string{"--url", a.node.URL()}, false},
+	} {
+		t.Setenv("SLUICE_URL", c.url)
+		if c.data != "" {
+			t.Setenv("SLUICE_DATA", c.data)
+		} else {
+			testenv.OK(t, os.Unsetenv("SLUICE_DATA"))
+		}
+		r := must(t, append([]string{"key", "list"}, c.args...)...)
+		testenv.Equal(t, strings.Contains(r.stdout, "theirs"), c.other, "%+v lists the other instance,", c)
+	}
+}
