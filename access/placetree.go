@@ -1,6 +1,7 @@
 package access
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -27,6 +28,20 @@ func (a AccountRules) Lists(prefix string) Reads {
 		return a.whole.Lists
 	}
 	return a.of.lists(prefix)
+}
+
+// Places returns the account's places with their settings, in any order.
+func (a AccountRules) Places() iter.Seq2[places.Place, places.Settings] {
+	return func(yield func(places.Place, places.Settings) bool) {
+		if a.of == nil {
+			return
+		}
+		for _, row := range a.of.rows {
+			if !yield(row.Place, row.Settings) {
+				return
+			}
+		}
+	}
 }
 
 // Prefix returns the rule for the blobs with names that begin with a prefix, as far as no longer
@@ -72,7 +87,8 @@ type prefixRule struct {
 // newAccountPlaces returns an account's places on an instance with these reads.
 func newAccountPlaces(rows map[placeKey]places.Row, instance Reads) *accountPlaces {
 	a := &accountPlaces{rows: rows, whole: Rule{Reads: instance, Lists: instance.Lists()}, exact: map[string]Rule{}}
-	mayOpen := rows[placeKey{}].MayOpen
+	of := rows[placeKey{}]
+	mayOpen := of.MayOpen && of.Guard&(places.IgnoreLists|places.IgnorePolicies) == 0
 	for key := range rows {
 		if !key.exact {
 			a.prefixes = append(a.prefixes, prefixRule{prefix: key.name, above: -1})

@@ -26,6 +26,9 @@ const (
 // ErrOpening means that an account may not open itself beyond the instance's reads.
 var ErrOpening = errors.New("the operator does not permit the account to open itself beyond --reads")
 
+// ErrGuarded means that an account is protected from being opened.
+var ErrGuarded = errors.New("the account has a public access block, which refuses to open it: change that first")
+
 // parsePlace returns the place that a request names. Only one of prefix and name may be set.
 func parsePlace(account, prefix, name string) (p places.Place, err error) {
 	if p.Account, err = blob.ParseAccount(account); err != nil {
@@ -146,7 +149,7 @@ func blockOf(b *places.Block) *wire.Block {
 }
 
 func placeWith(p places.Place, s places.Settings) wire.Place {
-	out := wire.Place{Account: p.Account, Prefix: p.Name, Reads: s.Reads, Lists: s.Lists, MayOpen: s.MayOpen, Blocked: blockOf(s.Blocked)}
+	out := wire.Place{Account: p.Account, Prefix: p.Name, Reads: s.Reads, Lists: s.Lists, MayOpen: s.MayOpen, Guarded: s.Guard != 0, Blocked: blockOf(s.Blocked)}
 	if p.Exact {
 		out.Prefix, out.Blob = "", p.Name
 	}
@@ -171,12 +174,12 @@ func (s *Service) ChangePlace(ctx context.Context, by By, account, prefix, name 
 		case !a.administersPlace(p):
 			return fmt.Errorf("%w: it must administer all blobs of the place", ErrBeyond)
 		}
-		is, err := s.store.ChangePlace(ctx, p, func(now *places.Settings, mayOpen bool) (*actions.Act, error) {
+		is, err := s.store.ChangePlace(ctx, p, func(now *places.Settings, account places.Settings) (*actions.Act, error) {
 			before := placeWith(p, *now)
-			if err := s.change(now, in, mayOpen, a.by.Key); err != nil {
+			if err := s.change(now, in, account, a.by.Key); err != nil {
 				return nil, err
 			}
-			return a.act("place.set", strings.TrimSuffix(p.Account+"/"+p.Name, "/"), []string{p.Account}, before, placeWith(p, *now))
+			return a.act("place.set", subjectOf(p), []string{p.Account}, before, placeWith(p, *now))
 		})
 		if errors.Is(err, places.ErrTooMany) {
 			return fmt.Errorf("%w: there are %d places, the most that an instance can have", ErrConflict, places.Most)
@@ -185,6 +188,14 @@ func (s *Service) ChangePlace(ctx context.Context, by By, account, prefix, name 
 		return err
 	})
 	return out, err
+}
+
+// subjectOf returns a place for an action's record.
+func subjectOf(p places.Place) string {
+	if p.Name == "" {
+		return p.Account
+	}
+	return p.Account + "/" + p.Name
 }
 
 // checkPlace refuses settings that a place cannot have.
@@ -215,9 +226,9 @@ func (s *Service) checkPlace(p places.Place, in wire.ChangePlace) error {
 	return nil
 }
 
-// change applies a request to a place's settings. mayOpen reports whether the account may open
-// itself already.
-func (s *Service) change(now *places.Settings, in wire.ChangePlace, mayOpen bool, by string) error {
+// change applies a request to a place's settings. account has the whole account's, before.
+func (s *Service) change(now *places.Settings, in wire.ChangePlace, account places.Settings, by string) error {
+	mayOpen := account.MayOpen
 	if in.MayOpen != nil {
 		now.MayOpen, mayOpen = *in.MayOpen, *in.MayOpen
 	}
@@ -226,13 +237,17 @@ func (s *Service) change(now *places.Settings, in wire.ChangePlace, mayOpen bool
 		wanted, now *string
 		own         access.Reads
 	}{{in.Reads, &now.Reads, instance}, {in.Lists, &now.Lists, instance.Lists()}} {
-		switch {
-		case one.wanted == nil:
-		case access.Reads(*one.wanted).Opener(one.own) && *one.wanted != "" && !mayOpen && *one.wanted != string(access.ReadsInstance):
-			return ErrOpening
-		default:
-			*one.now = *one.wanted
+		if one.wanted == nil {
+			continue
 		}
+		opens := *one.wanted != "" && *one.wanted != string(access.ReadsInstance) && access.Reads(*one.wanted).Opener(one.own)
+		switch {
+		case opens && !mayOpen:
+			return ErrOpening
+		case opens && account.Guard&places.RefusePolicies != 0:
+			return ErrGuarded
+		}
+		*one.now = *one.wanted
 	}
 	if in.Block != nil {
 		if now.Blocked = nil; *in.Block != "" {
@@ -240,4 +255,23 @@ func (s *Service) change(now *places.Settings, in wire.ChangePlace, mayOpen bool
 		}
 	}
 	return nil
+}
+
+// SetGuard sets an account's protections from being opened.
+func (s *Service) SetGuard(ctx context.Context, by By, account string, guard places.Guard) error {
+	p, err := parsePlace(account, "", "")
+	if err != nil {
+		return err
+	}
+	return s.decide(ctx, by, func(a actor) error {
+		if !a.administersPlace(p) {
+			return fmt.Errorf("%w: it must administer all blobs of the account", ErrBeyond)
+		}
+		_, err := s.store.ChangePlace(ctx, p, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
+			before := now.Guard
+			now.Guard = guard
+			return a.act("place.guard", p.Account, []string{p.Account}, before, guard)
+		})
+		return err
+	})
 }

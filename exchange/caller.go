@@ -104,6 +104,14 @@ func (x *Exchange) Require(scope access.Scope, account, name string) error {
 	}
 }
 
+// From returns the client's address, for records of its acts.
+func (x *Exchange) From() string {
+	if x.Client.IsValid() {
+		return x.Client.Unmap().String()
+	}
+	return x.Request.RemoteAddr
+}
+
 // Owner returns the quota group charged for this caller's writes, or "".
 func (x *Exchange) Owner() string {
 	if x.Caller == nil {

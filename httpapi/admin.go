@@ -61,11 +61,7 @@ func (s *Server) AdminHandler() (pattern string, handler http.Handler) {
 
 // by returns who sends a request.
 func by(x *call) admin.By {
-	from := x.Request.RemoteAddr
-	if x.Client.IsValid() {
-		from = x.Client.Unmap().String()
-	}
-	return admin.By{Caller: x.Caller, From: from}
+	return admin.By{Caller: x.Caller, From: x.From()}
 }
 
 // pageHandler returns a handler for a list's pages.

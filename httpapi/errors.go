@@ -47,6 +47,7 @@ var errorTable = exchange.NewErrors([]exchange.Row{
 	{Is: admin.ErrNotFound, Code: wire.CodeNotFound},
 	{Is: admin.ErrBeyond, Code: wire.CodeBeyondKey},
 	{Is: admin.ErrOpening, Code: wire.CodeOpeningForbidden},
+	{Is: admin.ErrGuarded, Code: wire.CodeOpeningForbidden},
 	{Is: admin.ErrEverything, Code: wire.CodeAccountForbidden},
 	{Is: admin.ErrLast, Code: wire.CodeLastAdminKey},
 	{Is: admin.ErrChanged, Code: wire.CodePreconditionFailed},

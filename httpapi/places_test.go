@@ -19,7 +19,7 @@ import (
 // set sets a place of an account, for requests that begin after it returns.
 func (s *service) set(t testing.TB, account, name string, exact bool, to places.Settings) {
 	t.Helper()
-	testenv.OK(t, testenv.Error(s.meta.ChangePlace(t.Context(), places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings, _ bool) (*actions.Act, error) {
+	testenv.OK(t, testenv.Error(s.meta.ChangePlace(t.Context(), places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
 		*now = to
 		return nil, nil
 	})))

@@ -17,6 +17,7 @@ func (n *Node) newS3() *s3api.Server {
 		Keys:      n.keys,
 		Reads:     n.config.Reads,
 		Places:    n.places,
+		Admin:     n.newAdmin(),
 		Domains:   n.config.S3Domains,
 		Host:      n.externalHost(),
 		Aliases:   n.aliases,

@@ -18,6 +18,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/signer"
 
 	"sluice/access"
+	"sluice/access/places"
 	"sluice/access/sealed"
 	"sluice/blob"
 	"sluice/bytestore/memory"
@@ -113,6 +114,8 @@ var samples = map[string]sample{
 	"GetBucketTagging":        {path: "/ours?tagging"},
 	"PutBucketTagging":        {path: "/ours?tagging", body: "<Tagging><TagSet/></Tagging>"},
 	"DeleteBucketTagging":     {path: "/ours?tagging"},
+	"PutBucketPolicy":         {path: "/ours?policy", body: strings.ReplaceAll(publicPolicy, "BUCKET", "ours")},
+	"PutPublicAccessBlock":    {path: "/ours?publicAccessBlock", body: "<PublicAccessBlockConfiguration/>"},
 	"GetBucketCors":           {path: "/ours?cors"},
 	"PutBucketCors":           {path: "/ours?cors", body: corsRules},
 	"DeleteBucketCors":        {path: "/ours?cors"},
@@ -141,6 +144,7 @@ func TestAccess(t *testing.T) {
 		t.Run(string(reads), func(t *testing.T) {
 			t.Parallel()
 			h := startHosted(t, reads, nil)
+			h.set(t, "", false, places.Settings{MayOpen: true})
 			ours, other := []string{"ours"}, []string{"other"}
 			read, write := []access.Scope{access.ScopeRead}, []access.Scope{access.ScopeWrite}
 			reader, writer := h.key(t, access.NewKey{Scopes: read, Accounts: ours, Group: "g"}), h.key(t, access.NewKey{Scopes: write, Accounts: ours, Group: "g"})
@@ -170,14 +174,14 @@ func TestAccess(t *testing.T) {
 				}{
 					{"nobody", signerOf{}, deniedUnless(public)},
 					{"a reader", reader, deniedUnless(public || o.scope == "" || o.scope == access.ScopeRead)},
-					{"a writer", writer, deniedUnless(public || o.scope != access.ScopeRead)},
+					{"a writer", writer, deniedUnless(public || o.scope != access.ScopeRead && o.scope != access.ScopeAdmin && o.name != "DeleteBucketPolicy")},
 					{"an administrator", admin, ""},
 					{"another account's owner", stranger, deniedUnless(public || o.scope == "")},
 					{"an unknown key", signerOf{strings.Repeat("a", 16), reader.secret}, "InvalidAccessKeyId"},
 					{"a revoked key", revoked, "InvalidAccessKeyId"},
 					{"an expired key", expired, "InvalidAccessKeyId"},
 					{"a wrong secret", signerOf{reader.id, stranger.secret}, "SignatureDoesNotMatch"},
-				} {
+				} { // the policy to delete is an administrator's
 					path := s.path
 					if strings.Contains(path, "UPLOAD") {
 						path = strings.ReplaceAll(path, "UPLOAD", h.upload(t, writer))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/places"
 	"sluice/blob"
 	"sluice/exchange"
 	"sluice/metastore"
@@ -192,6 +193,9 @@ func (s *Server) createBucket(x *call) error {
 	default:
 		err = s.recordBucket(x)
 	}
+	if err == nil && x.header.Get("X-Amz-Acl") != "" {
+		err = s.setBucketList(x)
+	}
 	if err != nil {
 		return err
 	}
@@ -259,17 +263,26 @@ func (s *Server) deleteBucket(x *call) error {
 	return x.writeEmpty(http.StatusNoContent)
 }
 
-// getACL returns the only access list that there is: the account has everything.
+// getACL returns the only access list that there is: the account has everything, and everybody may
+// list a bucket that was opened.
 func (s *Server) getACL(x *call) error {
 	if x.level == objectLevel {
 		if _, err := s.lookUp(x); err != nil {
 			return err
 		}
 	}
-	return x.writeXML(http.StatusOK, document.AccessControlPolicy{Owner: ownerOf(x.account)})
+	list := document.AccessControlPolicy{Owner: ownerOf(x.account)}
+	if x.level == bucketLevel {
+		rules, err := s.settings(x)
+		if err != nil {
+			return err
+		}
+		list.Public = access.Reads(rules.Settings(places.Place{Account: x.account}).Lists).Everybody()
+	}
+	return x.writeXML(http.StatusOK, list)
 }
 
-// putACL accepts the access list that there is.
+// putACL accepts the access lists that there are.
 func (s *Server) putACL(x *call) error {
 	if err := s.refuseForeign(x, x.key, x.header); err != nil {
 		return err
@@ -280,6 +293,9 @@ func (s *Server) putACL(x *call) error {
 	body, err := x.readDocument(wire.MaxJSONBody)
 	if err == nil && len(body) > 0 {
 		err = refuseWith("UnexpectedContent", wire.CodeBadRequest, "an access list is in the header x-amz-acl or in the body")
+	}
+	if err == nil && x.level == bucketLevel {
+		err = s.setBucketList(x)
 	}
 	if err != nil {
 		return err

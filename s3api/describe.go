@@ -67,6 +67,9 @@ func (s *Server) refuseForeign(x *call, key string, h http.Header) error {
 	switch acl := h.Get("X-Amz-Acl"); acl {
 	case "", "private", "bucket-owner-full-control":
 	case "public-read":
+		if key == "" { // of a bucket: see setBucketList
+			break
+		}
 		rules, err := s.places.Account(x.Request.Context(), x.account)
 		switch {
 		case err != nil:

@@ -9,6 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/access/places"
 	"sluice/test/testenv"
 )
 
@@ -62,6 +63,7 @@ var placed = map[string]sample{
 // Invariant 193.
 func TestEveryOperationByEveryKindOfKey(t *testing.T) {
 	h := startHosted(t, access.ReadsKey, nil)
+	h.set(t, "", false, places.Settings{MayOpen: true})
 	owner := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Group: "g"})
 	n := 0
 	for kind, grants := range grantsOf {

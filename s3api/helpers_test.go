@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/access"
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/bytestore/localfs"
 	"sluice/database/sqlstore"
@@ -67,6 +68,7 @@ func start(t testing.TB, of setup) *service {
 		of.config(&c)
 	}
 	c.Places = access.NewPlaces(database, c.Reads, 0) // without Run each request sees all changes
+	c.Admin = admin.New(database, admin.Options{Places: c.Places})
 	s := New(c)
 	server := c.Exchanges.ServerOf(s)
 	listener := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -20,9 +20,9 @@ var refusedOperations = []string{
 	"ListDirectoryBuckets", "ListObjectAnnotations", "PutBucketAbac", "PutBucketAccelerateConfiguration", "PutBucketAnalyticsConfiguration",
 	"PutBucketEncryption", "PutBucketIntelligentTieringConfiguration", "PutBucketInventoryConfiguration",
 	"PutBucketLifecycleConfiguration", "PutBucketLogging", "PutBucketMetricsConfiguration", "PutBucketNotificationConfiguration",
-	"PutBucketOwnershipControls", "PutBucketPolicy", "PutBucketReplication", "PutBucketRequestPayment", "PutBucketVersioning",
+	"PutBucketOwnershipControls", "PutBucketReplication", "PutBucketRequestPayment", "PutBucketVersioning",
 	"PutBucketWebsite", "PutObjectAnnotation", "PutObjectLegalHold", "PutObjectLockConfiguration", "PutObjectRetention",
-	"PutPublicAccessBlock", "RenameObject", "RestoreObject", "SelectObjectContent", "UpdateBucketMetadataAnnotationTableConfiguration",
+	"RenameObject", "RestoreObject", "SelectObjectContent", "UpdateBucketMetadataAnnotationTableConfiguration",
 	"UpdateBucketMetadataInventoryTableConfiguration", "UpdateBucketMetadataJournalTableConfiguration", "UpdateObjectEncryption",
 	"WriteGetObjectResponse",
 }

@@ -14,7 +14,7 @@ import (
 // set sets a place of the account ours.
 func (s *service) set(t testing.TB, name string, exact bool, to places.Settings) {
 	t.Helper()
-	testenv.OK(t, testenv.Error(s.database.ChangePlace(t.Context(), places.Place{Account: "ours", Name: name, Exact: exact}, func(now *places.Settings, _ bool) (*actions.Act, error) {
+	testenv.OK(t, testenv.Error(s.database.ChangePlace(t.Context(), places.Place{Account: "ours", Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
 		*now = to
 		return nil, nil
 	})))

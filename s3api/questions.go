@@ -28,9 +28,6 @@ var asked = []question{
 	{"notification", "GetBucketNotificationConfiguration", "", document.Setting("NotificationConfiguration", "", "")},
 	{"object-lock", "GetObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", nil},
 	{"ownershipControls", "GetBucketOwnershipControls", "OwnershipControlsNotFoundError", nil},
-	{"policy", "GetBucketPolicy", "NoSuchBucketPolicy", nil},
-	{"policyStatus", "GetBucketPolicyStatus", "NoSuchBucketPolicy", nil},
-	{"publicAccessBlock", "GetPublicAccessBlock", "NoSuchPublicAccessBlockConfiguration", nil},
 	{"replication", "GetBucketReplication", "ReplicationConfigurationNotFoundError", nil},
 	{"requestPayment", "GetBucketRequestPayment", "", document.Setting("RequestPaymentConfiguration", "Payer", "BucketOwner")},
 	{"versioning", "GetBucketVersioning", "", document.Setting("VersioningConfiguration", "", "")},
@@ -42,8 +39,6 @@ var removed = []question{
 	{"encryption", "DeleteBucketEncryption", "", nil},
 	{"lifecycle", "DeleteBucketLifecycle", "", nil},
 	{"ownershipControls", "DeleteBucketOwnershipControls", "", nil},
-	{"policy", "DeleteBucketPolicy", "", nil},
-	{"publicAccessBlock", "DeletePublicAccessBlock", "", nil},
 	{"replication", "DeleteBucketReplication", "", nil},
 	{"website", "DeleteBucketWebsite", "", nil},
 }

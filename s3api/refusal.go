@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/exchange"
 	"sluice/exchange/headers"
@@ -65,6 +66,11 @@ var ownRows = []exchange.Row{
 	{Is: sigv4.ErrSkewed, Code: wire.CodeCredentialUnknown},
 	{Is: sigv4.ErrExpired, Code: wire.CodeCredentialUnknown},
 	{Is: sigv4.ErrMismatch, Code: wire.CodeCredentialUnknown},
+	{Is: admin.ErrBeyond, Code: wire.CodeBeyondKey},
+	{Is: admin.ErrOpening, Code: wire.CodeOpeningForbidden},
+	{Is: admin.ErrGuarded, Code: wire.CodeOpeningForbidden},
+	{Is: admin.ErrConflict, Code: wire.CodeConflict},
+	{Is: admin.ErrInvalid, Code: wire.CodeBadParameter},
 	{Is: blob.ErrNoParts, Code: wire.CodeBadRequest},
 	{Is: blob.ErrPartOrder, Code: wire.CodePartIndex},
 	{Is: blob.ErrPartUnknown, Code: wire.CodePartsMissing},
@@ -143,6 +149,7 @@ var codes = map[wire.Code]string{
 	wire.CodeCredentialRequired: "AccessDenied", wire.CodeCredentialUnknown: "InvalidAccessKeyId",
 	wire.CodeScopeMissing: "AccessDenied", wire.CodeAccountForbidden: "AccessDenied", wire.CodeNameForbidden: "AccessDenied", wire.CodeQuotaExceeded: "QuotaExceeded",
 	wire.CodeForbiddenOrigin: "AccessForbidden", wire.CodeScriptForbidden: "AccessForbidden",
+	wire.CodeBeyondKey: "AccessDenied", wire.CodeOpeningForbidden: "AccessDenied", wire.CodeConflict: "OperationAborted",
 	wire.CodeBlocked:     "AllAccessDisabled", // the closest one, which Amazon has with status 403
 	wire.CodeRateLimited: "SlowDown", wire.CodeTooManyAtOnce: "SlowDown",
 	wire.CodeBlobNotFound: "NoSuchKey", wire.CodeBlobExpired: "NoSuchKey",

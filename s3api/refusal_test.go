@@ -119,7 +119,12 @@ func TestPublicRead(t *testing.T) {
 		for _, path := range []string{"/ours", "/ours/a", "/ours?acl", "/ours/a?acl"} {
 			send(t, admin.sign(h.request(t, "PUT", strings.TrimSuffix(path, "?acl"), "")))
 			res := send(t, admin.sign(h.request(t, "PUT", path, "", "X-Amz-Acl", "public-read")))
-			testenv.Equal(t, res.StatusCode, want, "%s with --reads %s", path, reads)
+			wanted := want
+			// A bucket's list is a setting, which needs the operator's permission.
+			if want == 400 && !strings.Contains(path, "/a") {
+				wanted = 403
+			}
+			testenv.Equal(t, res.StatusCode, wanted, "%s with --reads %s", path, reads)
 		}
 	}
 }

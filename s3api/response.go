@@ -16,7 +16,11 @@ import (
 
 // writeXML sends a document that must not be cached. A GET may be refused for want of memory.
 func (x *call) writeXML(status int, r any) error {
-	body := document.Encode(r)
+	return x.writeDocument(status, "application/xml", document.Encode(r))
+}
+
+// writeDocument is writeXML for a document of another type.
+func (x *call) writeDocument(status int, contentType string, body []byte) error {
 	if x.Request.Method == http.MethodGet {
 		if err := x.HoldReply(int64(cap(body))); err != nil {
 			return err
@@ -24,7 +28,7 @@ func (x *call) writeXML(status int, r any) error {
 	} else {
 		x.CountReply(int64(cap(body)))
 	}
-	x.Fields.Set("Content-Type", "application/xml")
+	x.Fields.Set("Content-Type", contentType)
 	x.Fields.Set("Content-Length", strconv.Itoa(len(body)))
 	x.Fields.Set("Cache-Control", "no-store")
 	x.WriteHeader(status)

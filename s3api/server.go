@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"sluice/access"
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/exchange"
 	"sluice/internal/auditlog"
@@ -22,6 +23,7 @@ type Config struct {
 	Keys      *access.Authenticator // nil: a local instance, which takes any credentials or none
 	Reads     access.Reads
 	Places    *access.Places // of an instance with these reads; nil: no place has settings
+	Admin     *admin.Service // changes the settings of places; nil: nothing does
 	// Domains make buckets hosts below them, each valid by CheckDomain: the bucket b of the domain
 	// d is also the host b.d. A local instance has localhost in addition. If a hosted service has
 	// any, it refuses other host names.
@@ -43,6 +45,7 @@ type Server struct {
 	keys      *access.Authenticator
 	reads     access.Reads
 	places    *access.Places
+	admin     *admin.Service
 	hosts     hosts
 	unsigned  bool
 	aliases   *blob.Aliases // nil: there are none
@@ -59,6 +62,7 @@ func New(c Config) *Server {
 		Service: c.Exchanges, blobs: c.Blobs, keys: c.Keys, reads: c.Reads, hosts: newHosts(c.Domains, c.Host, c.Keys == nil), unsigned: c.UnsignedPayload,
 		aliases: c.Aliases, encrypted: c.Encrypted, seen: map[string]bool{},
 	}
+	s.admin = c.Admin
 	if s.places = c.Places; s.places == nil {
 		s.places = access.NewPlaces(nil, c.Reads, 0)
 	}

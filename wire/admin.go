@@ -225,6 +225,7 @@ type Place struct {
 	Reads   string `json:"reads,omitempty"`
 	Lists   string `json:"lists,omitempty"`
 	MayOpen bool   `json:"mayOpen,omitempty"` // the account may open itself beyond the instance's reads
+	Guarded bool   `json:"guarded,omitempty"` // the account has a public access block, by S3's interface
 	Blocked *Block `json:"blocked,omitempty"`
 }
 

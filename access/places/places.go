@@ -32,8 +32,20 @@ type Settings struct {
 	Reads   string // who may read; "": as without this place
 	Lists   string // who may list; "": as without this place
 	MayOpen bool   // the operator lets the account open itself beyond the instance's reads
+	Guard   Guard  // an account's protection from being opened beyond the instance's reads
 	Blocked *Block // nil: it is not blocked
 }
+
+// Guard is a set of protections, as in S3's public access block. The store does not interpret it.
+type Guard int64
+
+// The protections.
+const (
+	RefuseLists    Guard = 1 << iota // access lists that open the account are refused
+	IgnoreLists                      // nothing that opens the account has an effect
+	RefusePolicies                   // all other settings that open the account are refused
+	IgnorePolicies                   // as IgnoreLists
+)
 
 // Block is the operator's reason for refusing all reads.
 type Block struct {
@@ -69,11 +81,11 @@ type Changes struct {
 type Store interface {
 	// ChangePlace changes a place's settings and returns them as stored. It calls change with the
 	// place's settings within the transaction, possibly several times, so that no concurrent change
-	// is lost; change must have no other effect. mayOpen reports whether the account's place has
-	// MayOpen. With an error of change nothing is changed, and ChangePlace returns it. It records
+	// is lost; change must have no other effect. account has the whole account's settings
+	// before. With an error of change nothing is changed, and ChangePlace returns it. It records
 	// the act that change returns, which may be nil. It returns ErrTooMany if the place would be
 	// one too many.
-	ChangePlace(ctx context.Context, p Place, change func(s *Settings, mayOpen bool) (*actions.Act, error)) (Settings, error)
+	ChangePlace(ctx context.Context, p Place, change func(s *Settings, account Settings) (*actions.Act, error)) (Settings, error)
 
 	// ListPlaces returns up to limit places with settings, sorted by account, name and Exact (false
 	// first), starting behind after; in one account only, unless account is empty.

@@ -45,7 +45,7 @@ var dumped = []table{
 	{name: "key_groups", key: []string{"name"}, rest: strings.Split(limitNames, ", ")},
 	{name: "api_keys", key: []string{"id"}, rest: []string{"hash", "label", "grants", "key_group", "created", "expires", "revoked", "s3_secret"}},
 	{name: "keys_version", key: []string{"version"}},
-	{name: "places", key: []string{"account", "name", "exact"}, rest: []string{"reads", "lists", "may_open", "blocked_since", "blocked_reason", "blocked_by", "mark", "number"}},
+	{name: "places", key: []string{"account", "name", "exact"}, rest: []string{"reads", "lists", "may_open", "guard", "blocked_since", "blocked_reason", "blocked_by", "mark", "number"}},
 	{name: "places_version", key: []string{"one"}, rest: []string{"number", "marks", "live", "empty", "forgotten"}},
 	{name: "actions", key: []string{"id"}, rest: []string{"key_id", "key_group", "source", "name", "subject", "accounts", "was", "became"}},
 	{name: "aliases", key: []string{"name"}, rest: []string{"account"}},

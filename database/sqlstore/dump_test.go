@@ -199,7 +199,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	act := &actions.Act{Action: actions.Action{Name: "key.revoke", Accounts: []string{"0x1"}, Before: []byte("{}")}}
 	act.Keys, _ = f.KeysVersion(f.ctx)
 	f.note(f.RevokeKey(f.ctx, "none", act))
-	f.note(f.ChangePlace(f.ctx, places.Place{Account: "\xff", Name: "a/\x00"}, func(s *places.Settings, _ bool) (*actions.Act, error) {
+	f.note(f.ChangePlace(f.ctx, places.Place{Account: "\xff", Name: "a/\x00"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		*s = places.Settings{Reads: "public", Blocked: &places.Block{Reason: "r", By: "key"}}
 		return nil, nil
 	}))

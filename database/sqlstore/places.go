@@ -15,7 +15,7 @@ import (
 const mostEmptyPlaces = 1000
 
 // placeQuery begins a query for places. Its columns are in placeFields' order.
-const placeQuery = `SELECT account, name, exact, reads, lists, may_open, blocked_since, blocked_reason, blocked_by, mark FROM places `
+const placeQuery = `SELECT account, name, exact, reads, lists, may_open, guard, blocked_since, blocked_reason, blocked_by, mark FROM places `
 
 // placeRow is a row as it is scanned.
 type placeRow struct {
@@ -25,7 +25,7 @@ type placeRow struct {
 
 func (r *placeRow) fields() engine.Args {
 	return engine.Args{
-		&r.Account, &r.Name, (*engine.Boolean)(&r.Exact), &r.Reads, &r.Lists, (*engine.Boolean)(&r.MayOpen),
+		&r.Account, &r.Name, (*engine.Boolean)(&r.Exact), &r.Reads, &r.Lists, (*engine.Boolean)(&r.MayOpen), (*engine.Integer)(&r.Guard),
 		(*engine.Instant)(&r.block.Since), &r.block.Reason, &r.block.By, (*engine.Integer)(&r.Mark),
 	}
 }
@@ -61,7 +61,7 @@ func (t storeTx) placesVersion() (v placesVersion, err error) {
 }
 
 // ChangePlace implements places.Store.
-func (s *Store) ChangePlace(ctx context.Context, p places.Place, change func(*places.Settings, bool) (*actions.Act, error)) (places.Settings, error) {
+func (s *Store) ChangePlace(ctx context.Context, p places.Place, change func(*places.Settings, places.Settings) (*actions.Act, error)) (places.Settings, error) {
 	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (places.Settings, error) {
 		v, err := t.placesVersion()
 		if err != nil {
@@ -80,11 +80,11 @@ func (s *Store) ChangePlace(ctx context.Context, p places.Place, change func(*pl
 			block := *was.Blocked // change may change it, and run again
 			is.Blocked = &block
 		}
-		var mayOpen engine.Boolean
-		if _, err := t.Row(`SELECT may_open FROM places WHERE account = $1 AND name = $2 AND exact = 0`, engine.Args{[]byte(p.Account), []byte{}}, &mayOpen); err != nil {
+		account, err := t.places(`WHERE account = $1 AND name = $2 AND exact = 0`, []byte(p.Account), []byte{})
+		if err != nil {
 			return places.Settings{}, err
 		}
-		act, err := change(&is.Settings, bool(mayOpen))
+		act, err := change(&is.Settings, append(account, places.Row{})[0].Settings)
 		if err == nil {
 			err = acts.Record(t.Tx, act)
 		}
@@ -131,11 +131,11 @@ func (t storeTx) setPlace(v placesVersion, was places.Row, stored bool, is place
 	if is.Blocked != nil {
 		block, since = *is.Blocked, engine.Micros(is.Blocked.Since)
 	}
-	if err := t.Change(`INSERT INTO places (account, name, exact, reads, lists, may_open, blocked_since, blocked_reason, blocked_by, mark, number)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (account, name, exact) DO UPDATE SET
-		reads = $4, lists = $5, may_open = $6, blocked_since = $7, blocked_reason = $8, blocked_by = $9, mark = $10, number = $11`,
+	if err := t.Change(`INSERT INTO places (account, name, exact, reads, lists, may_open, blocked_since, blocked_reason, blocked_by, mark, number, guard)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (account, name, exact) DO UPDATE SET
+		reads = $4, lists = $5, may_open = $6, blocked_since = $7, blocked_reason = $8, blocked_by = $9, mark = $10, number = $11, guard = $12`,
 		[]byte(is.Account), []byte(is.Name), engine.FlagColumn(is.Exact), []byte(is.Reads), []byte(is.Lists), engine.FlagColumn(is.MayOpen),
-		since, []byte(block.Reason), []byte(block.By), is.Mark, v.number); err != nil {
+		since, []byte(block.Reason), []byte(block.By), is.Mark, v.number, int64(is.Guard)); err != nil {
 		return err
 	}
 	if v.empty > mostEmptyPlaces {

@@ -708,7 +708,7 @@ func (d tracedDatabase) PurgeActions(ctx context.Context, keep time.Duration, li
 }
 
 // ChangePlace implements places.Store.
-func (d tracedDatabase) ChangePlace(ctx context.Context, p places.Place, change func(s *places.Settings, mayOpen bool) (*actions.Act, error)) (_ places.Settings, err error) {
+func (d tracedDatabase) ChangePlace(ctx context.Context, p places.Place, change func(s *places.Settings, account places.Settings) (*actions.Act, error)) (_ places.Settings, err error) {
 	ctx, span := d.begin(ctx, "metastore.ChangePlace")
 	defer span.end(&err)
 	return d.Database.ChangePlace(ctx, p, change)

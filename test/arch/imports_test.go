@@ -246,7 +246,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "s3api/internal/checksums"):
 		return []string{"checksum"}, true
 	case within(dir, "s3api"):
-		return slices.Concat([]string{"internal", "exchange", "s3api", "blob", "access", "access/keys"}, bytes, pure), true
+		return slices.Concat([]string{"internal", "exchange", "s3api", "admin", "blob", "access", "access/keys", "access/places"}, bytes, pure), true
 	case within(dir, "metering"):
 		return slices.Concat([]string{"internal", "wire"}, services, money), true
 	case within(dir, "blob"):

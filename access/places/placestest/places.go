@@ -21,7 +21,7 @@ func (p *probe) set(name string, change func(s *places.Settings)) places.Setting
 }
 
 func (p *probe) setAt(store places.Store, at places.Place, change func(s *places.Settings)) places.Settings {
-	got, err := store.ChangePlace(p.Ctx, at, func(s *places.Settings, _ bool) (*actions.Act, error) {
+	got, err := store.ChangePlace(p.Ctx, at, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		change(s)
 		return nil, nil
 	})
@@ -57,14 +57,14 @@ func placeChange(p *probe) {
 		p.Equal(was, places.Settings{Reads: "public", Lists: "key"}, "settings as set")
 		is := p.setAt(p.Store, at, func(s *places.Settings) {
 			p.Equal(*s, was, "settings as stored")
-			s.Reads, s.Lists, s.MayOpen = "", "\x00\xff", true
+			s.Reads, s.Lists, s.MayOpen, s.Guard = "", "\x00\xff", true, 5
 		})
 		want = append(want, places.Row{Place: at, Settings: is})
 	}
 	p.Reopen()
 	p.Equal(p.all(""), want, "places")
 	refused := errors.New("refused")
-	_, err := p.Store.ChangePlace(p.Ctx, want[0].Place, func(s *places.Settings, _ bool) (*actions.Act, error) {
+	_, err := p.Store.ChangePlace(p.Ctx, want[0].Place, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		s.Reads = "lost"
 		return nil, refused
 	})
@@ -89,7 +89,7 @@ func placeBlock(p *probe) {
 	p.Clock.Advance(time.Minute)
 	p.Equal(p.set("n", block("two")).Blocked, &places.Block{Reason: "two", By: "key\x00\xff", Since: first}, "another reason")
 	refused := errors.New("refused")
-	_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "a", Name: "n"}, func(s *places.Settings, _ bool) (*actions.Act, error) {
+	_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "a", Name: "n"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		s.Blocked.Reason = "" // of its own
 		return nil, refused
 	})
@@ -211,14 +211,14 @@ func placeRacing(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	const calls = 8
 	errs := dbtest.Race(calls, func(i int) error {
-		_, err := handles[i%2].ChangePlace(p.Ctx, places.Place{Account: "a"}, func(s *places.Settings, _ bool) (*actions.Act, error) {
+		_, err := handles[i%2].ChangePlace(p.Ctx, places.Place{Account: "a"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 			s.Reads += fmt.Sprint(i)
 			return nil, nil
 		})
 		if err != nil {
 			return err
 		}
-		_, err = handles[i%2].ChangePlace(p.Ctx, places.Place{Account: fmt.Sprint(i)}, func(s *places.Settings, _ bool) (*actions.Act, error) {
+		_, err = handles[i%2].ChangePlace(p.Ctx, places.Place{Account: fmt.Sprint(i)}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 			s.MayOpen = true
 			return nil, nil
 		})
@@ -268,8 +268,8 @@ func placeRecord(p *probe) {
 		for _, exact := range []bool{false, true} {
 			mayOpen := false
 			for _, keys := range []int64{version + 1, version} {
-				_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "x", Name: name, Exact: exact}, func(s *places.Settings, may bool) (*actions.Act, error) {
-					mayOpen, s.MayOpen, s.Reads = may, !exact && name == "", fmt.Sprint(i, keys)
+				_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "x", Name: name, Exact: exact}, func(s *places.Settings, account places.Settings) (*actions.Act, error) {
+					mayOpen, s.MayOpen, s.Reads = account.MayOpen, !exact && name == "", fmt.Sprint(i, keys)
 					return &actions.Act{Keys: keys, Action: actions.Action{Name: "place.set", Subject: fmt.Sprint(i, exact), Accounts: []string{"x"}}}, nil
 				})
 				p.Must((err == nil) == (keys == version), "a change by the keys %d of %d: %v", keys, version, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxBytes is a policy's greatest length in bytes, as Amazon has it.
@@ -109,8 +110,22 @@ func Parse(text []byte, bucket string) ([]Open, error) {
 	if len(located) > 0 && !slices.ContainsFunc(all, func(o Open) bool { return o.Lists }) {
 		return nil, fmt.Errorf("%w: who may list the bucket may read its location, and nobody else, so s3:GetBucketLocation needs s3:ListBucket: %s", ErrUnsupported, located[0])
 	}
-	slices.SortFunc(all, compare)
-	return slices.Compact(all), nil
+	return Sorted(all), nil
+}
+
+// Sorted returns the permissions in Parse's order, each once.
+func Sorted(open []Open) []Open {
+	slices.SortFunc(open, compare)
+	return slices.Compact(open)
+}
+
+// Compact returns a policy that Parse accepts in one line.
+func Compact(policy []byte) string {
+	text := jsontext.Value(policy).Clone()
+	if err := text.Compact(); err != nil {
+		panic("bucketpolicy: " + err.Error()) // it was parsed
+	}
+	return string(text)
 }
 
 func compare(a, b Open) int {
@@ -153,7 +168,7 @@ func (s *statement) open(bucket, version string) ([]Open, error) {
 		switch {
 		case ok && path == bucket:
 			wholeBucket = true
-		case ok && isObject:
+		case ok && isObject && name != "":
 			o, err := pattern(name, version)
 			if err != nil {
 				return nil, err

@@ -45,6 +45,7 @@ var refused = []struct {
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:GetObject"}}`, ErrMalformed, "Resource"},
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::other/*"}}`, ErrMalformed, "other"},
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::bb"}}`, ErrMalformed, "bb"},
+	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/"}}`, ErrMalformed, "b/"},
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::b"}}`, ErrMalformed, "does not apply"},
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:ListBucket","Resource":"arn:aws:s3:::b/*"}}`, ErrMalformed, "does not apply"},
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":["s3:GetObject","s3:ListBucket"],"Resource":"arn:aws:s3:::b/*"}}`, ErrMalformed, "does not apply"},
@@ -72,6 +73,10 @@ func TestParse(t *testing.T) {
 	for text, want := range policies {
 		if got, err := Parse([]byte(text), "b"); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
+		}
+		line := Compact([]byte(text))
+		if got, err := Parse([]byte(line), "b"); err != nil || !reflect.DeepEqual(got, want) || strings.Contains(line, "\n") {
+			t.Errorf("%s: %+v, %v, want %+v", line, got, err, want)
 		}
 	}
 	for _, r := range refused {

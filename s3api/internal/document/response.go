@@ -186,26 +186,33 @@ type PostResponse struct {
 	ETag     string
 }
 
-// AccessControlPolicy is the access list of a bucket or an object that only its owner may use.
+// AccessControlPolicy is an access list: the owner may do everything.
 type AccessControlPolicy struct {
 	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ AccessControlPolicy"`
 	Owner   Owner
+	Public  bool `xml:"-"` // everybody may list the bucket
 }
 
 func (r AccessControlPolicy) document() any {
 	type grantee struct {
 		Instance string `xml:"xmlns:xsi,attr"`
 		Type     string `xml:"xsi:type,attr"`
-		Owner
+		*Owner
+		URI string `xml:",omitempty"`
 	}
 	type grant struct {
 		Grantee    grantee
 		Permission string
 	}
+	const instance = "http://www.w3.org/2001/XMLSchema-instance"
+	grants := []grant{{grantee{instance, "CanonicalUser", &r.Owner, ""}, "FULL_CONTROL"}}
+	if r.Public {
+		grants = append(grants, grant{grantee{instance, "Group", nil, "http://acs.amazonaws.com/groups/global/AllUsers"}, "READ"})
+	}
 	return struct {
 		AccessControlPolicy
 		Grants []grant `xml:"AccessControlList>Grant"`
-	}{r, []grant{{grantee{"http://www.w3.org/2001/XMLSchema-instance", "CanonicalUser", r.Owner}, "FULL_CONTROL"}}}
+	}{r, grants}
 }
 
 // Tagging is the list of an object's tags.

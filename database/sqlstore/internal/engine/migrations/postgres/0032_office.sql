@@ -55,6 +55,7 @@ CREATE TABLE places (
     reads          BYTEA  NOT NULL,
     lists          BYTEA  NOT NULL,
     may_open       BIGINT NOT NULL,
+    guard          BIGINT NOT NULL,
     blocked_since  BIGINT,                 -- NULL: not blocked
     blocked_reason BYTEA  NOT NULL,
     blocked_by     BYTEA  NOT NULL,

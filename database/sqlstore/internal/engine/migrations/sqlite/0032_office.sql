@@ -55,6 +55,7 @@ CREATE TABLE places (
     reads          BLOB   NOT NULL,
     lists          BLOB   NOT NULL,
     may_open       BIGINT NOT NULL,
+    guard          BIGINT NOT NULL,
     blocked_since  BIGINT,                 -- NULL: not blocked
     blocked_reason BLOB   NOT NULL,
     blocked_by     BLOB   NOT NULL,

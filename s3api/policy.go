@@ -1,0 +1,239 @@
+package s3api
+
+import (
+	"net/http"
+	"slices"
+
+	"sluice/access"
+	"sluice/access/places"
+	"sluice/admin"
+	"sluice/s3api/internal/bucketpolicy"
+	"sluice/s3api/internal/document"
+	"sluice/wire"
+)
+
+// A bucket's policy is its account's settings of who may read and list, in S3's words: whatever has
+// set them, the policy says what they are, and a policy that is put changes them.
+
+// propertyPolicy is the property with the text of the last policy in a bucket's record.
+const propertyPolicy = "X-Amz-Bucket-Policy"
+
+// by returns who administers by the request.
+func (x *call) by() admin.By { return admin.By{Caller: x.Caller, From: x.From()} }
+
+// settings returns the rules for the bucket's account as they are now.
+func (s *Server) settings(x *call) (access.AccountRules, error) {
+	if err := s.places.Renew(x.Request.Context()); err != nil {
+		return access.AccountRules{}, err
+	}
+	return s.places.Account(x.Request.Context(), x.account)
+}
+
+// opened returns what the account's settings open to everybody, in the order that Parse has.
+func (s *Server) opened(x *call) (open []bucketpolicy.Open, err error) {
+	rules, err := s.settings(x)
+	for p, set := range rules.Places() {
+		if access.Reads(set.Reads).Everybody() {
+			open = append(open, bucketpolicy.Open{Exact: p.Exact, Name: p.Name})
+		}
+		if access.Reads(set.Lists).Everybody() {
+			open = append(open, bucketpolicy.Open{Lists: true, Name: p.Name})
+		}
+	}
+	return bucketpolicy.Sorted(open), err
+}
+
+// errNotAdministered refuses to change settings where package admin changes none.
+var errNotAdministered = &refusal{
+	code: "NotImplemented", as: wire.CodeMethodNotAllowed, status: http.StatusNotImplemented,
+	detail: "who may read cannot be changed over the network: the operator has set --admin-api off",
+}
+
+// changePlace changes the settings of the account's blobs below a prefix, or of one.
+func (s *Server) changePlace(x *call, prefix, name string, change wire.ChangePlace) error {
+	if s.admin == nil {
+		return errNotAdministered
+	}
+	_, err := s.admin.ChangePlace(x.Request.Context(), x.by(), x.account, prefix, name, change)
+	return err
+}
+
+func (s *Server) setGuard(x *call, guard places.Guard) error {
+	if s.admin == nil {
+		return errNotAdministered
+	}
+	return s.admin.SetGuard(x.Request.Context(), x.by(), x.account, guard)
+}
+
+// reopen makes the account's settings open to everybody what wanted names, and nothing else. It
+// opens before it closes, so if the caller may not open it, nothing has changed. If it fails after
+// a part, repeated it does the rest.
+func (s *Server) reopen(x *call, wanted []bucketpolicy.Open) error {
+	current, err := s.opened(x)
+	if err != nil {
+		return err
+	}
+	set := func(list, except []bucketpolicy.Open, to access.Reads) error {
+		for _, o := range list {
+			if slices.Contains(except, o) {
+				continue
+			}
+			setting, prefix, name := string(to), o.Name, ""
+			change := wire.ChangePlace{Reads: &setting}
+			if o.Lists {
+				change = wire.ChangePlace{Lists: &setting}
+			} else if o.Exact {
+				prefix, name = "", o.Name
+			}
+			if err := s.changePlace(x, prefix, name, change); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := set(wanted, current, access.ReadsPublic); err != nil {
+		return err
+	}
+	return set(current, wanted, "")
+}
+
+var errNoPolicy = &refusal{code: "NoSuchBucketPolicy", as: wire.CodeBlobNotFound, detail: "the bucket is opened to nobody"}
+
+// getPolicy returns the policy that was put, unless the settings were changed otherwise since.
+func (s *Server) getPolicy(x *call) error {
+	open, err := s.opened(x)
+	if err != nil {
+		return err
+	}
+	if len(open) == 0 {
+		return errNoPolicy
+	}
+	text, err := s.bucketProperty(x, propertyPolicy)
+	if err != nil {
+		return err
+	}
+	if kept, err := bucketpolicy.Parse([]byte(text), x.bucket); err != nil || !slices.Equal(kept, open) {
+		text = string(bucketpolicy.Format(x.bucket, open))
+	}
+	return x.writeDocument(http.StatusOK, "application/json", []byte(text))
+}
+
+// putPolicy sets who may read and list.
+func (s *Server) putPolicy(x *call) error {
+	body, err := x.readDocument(bucketpolicy.MaxBytes)
+	if err != nil {
+		return err
+	}
+	open, err := bucketpolicy.Parse(body, x.bucket)
+	if err != nil {
+		return err
+	}
+	if err := s.reopen(x, open); err != nil {
+		return err
+	}
+	// The text is kept last: without it the policy has other words for the same.
+	if err := s.setBucketProperty(x, propertyPolicy, bucketpolicy.Compact(body)); err != nil {
+		return err
+	}
+	return x.writeEmpty(http.StatusNoContent)
+}
+
+// deletePolicy closes everything that the settings open.
+func (s *Server) deletePolicy(x *call) error {
+	err := s.reopen(x, nil)
+	if err == nil {
+		err = s.removeBucketProperty(x, propertyPolicy)
+	}
+	if err != nil {
+		return err
+	}
+	return x.writeEmpty(http.StatusNoContent)
+}
+
+// getPolicyStatus reports whether the settings open anything.
+func (s *Server) getPolicyStatus(x *call) error {
+	open, err := s.opened(x)
+	if err != nil {
+		return err
+	}
+	if len(open) == 0 {
+		return errNoPolicy
+	}
+	return x.writeXML(http.StatusOK, document.PolicyStatus{IsPublic: true})
+}
+
+// setBucketList makes a canned access list of the bucket the setting of who may list it: everybody
+// with public-read, and otherwise whom the instance lets.
+func (s *Server) setBucketList(x *call) error {
+	rules, err := s.settings(x)
+	if err != nil {
+		return err
+	}
+	account := places.Place{Account: x.account}
+	set, wanted := rules.Settings(account), ""
+	switch opens := x.header.Get("X-Amz-Acl") == "public-read"; {
+	case !opens && !access.Reads(set.Lists).Everybody(), opens && rules.Lists("") == access.ReadsPublic:
+		return nil
+	case opens && set.Guard&places.RefuseLists != 0:
+		return admin.ErrGuarded
+	case opens:
+		wanted = string(access.ReadsPublic)
+	}
+	return s.changePlace(x, "", "", wire.ChangePlace{Lists: &wanted})
+}
+
+// getPublicAccessBlock returns the account's protections from being opened.
+func (s *Server) getPublicAccessBlock(x *call) error {
+	rules, err := s.settings(x)
+	if err != nil {
+		return err
+	}
+	guard := rules.Settings(places.Place{Account: x.account}).Guard
+	if guard == 0 {
+		return &refusal{code: "NoSuchPublicAccessBlockConfiguration", as: wire.CodeBlobNotFound, detail: "the bucket has no public access block"}
+	}
+	return x.writeXML(http.StatusOK, document.PublicAccessBlock{
+		BlockPublicAcls: guard&places.RefuseLists != 0, IgnorePublicAcls: guard&places.IgnoreLists != 0,
+		BlockPublicPolicy: guard&places.RefusePolicies != 0, RestrictPublicBuckets: guard&places.IgnorePolicies != 0,
+	})
+}
+
+// putPublicAccessBlock sets the account's protections.
+func (s *Server) putPublicAccessBlock(x *call) error {
+	body, err := x.readDocument(wire.MaxJSONBody)
+	if err != nil {
+		return err
+	}
+	block, err := document.DecodePublicAccessBlock(body)
+	if err != nil {
+		return err
+	}
+	var guard places.Guard
+	for _, one := range []struct {
+		on  bool
+		bit places.Guard
+	}{
+		{block.BlockPublicAcls, places.RefuseLists}, {block.IgnorePublicAcls, places.IgnoreLists},
+		{block.BlockPublicPolicy, places.RefusePolicies}, {block.RestrictPublicBuckets, places.IgnorePolicies},
+	} {
+		if one.on {
+			guard |= one.bit
+		}
+	}
+	if err := s.setGuard(x, guard); err != nil {
+		return err
+	}
+	return x.writeEmpty(http.StatusOK)
+}
+
+// deletePublicAccessBlock removes the account's protections.
+func (s *Server) deletePublicAccessBlock(x *call) error {
+	rules, err := s.settings(x)
+	if err == nil && rules.Settings(places.Place{Account: x.account}).Guard != 0 {
+		err = s.setGuard(x, 0)
+	}
+	if err != nil {
+		return err
+	}
+	return x.writeEmpty(http.StatusNoContent)
+}

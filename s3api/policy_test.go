@@ -1,0 +1,170 @@
+package s3api
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/access"
+	"sluice/access/places"
+	"sluice/test/testenv"
+)
+
+// publicPolicy lets everybody read the bucket BUCKET below photos/ and list it there, as MinIO's
+// client sets it.
+const publicPolicy = `{"Version":"2012-10-17","Statement":[
+{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:GetBucketLocation"],"Resource":["arn:aws:s3:::BUCKET"]},
+{"Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:ListBucket"],"Resource":["arn:aws:s3:::BUCKET"],"Condition":{"StringEquals":{"s3:prefix":["photos/"]}}},
+{"Sid":"r","Effect":"Allow","Principal":{"AWS":["*"]},"Action":["s3:GetObject"],"Resource":["arn:aws:s3:::BUCKET/photos/*"]}]}`
+
+// opening is a hosted service with the bucket ours, which may open itself.
+type opening struct {
+	*hosted
+	admin, writer, nobody signerOf
+}
+
+func startOpening(t *testing.T) opening {
+	h := startHosted(t, access.ReadsKey, nil)
+	o := opening{hosted: h}
+	o.admin = h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: []string{"ours"}})
+	o.writer = h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}, Accounts: []string{"ours"}})
+	for _, name := range []string{"photos/a", "b"} {
+		o.wants(t, o.writer, 200, "PUT", "/ours/"+name, "x")
+	}
+	return o
+}
+
+// wants sends a request by a key.
+func (o opening) wants(t *testing.T, by signerOf, status int, method, path, body string, fields ...string) response {
+	t.Helper()
+	res := send(t, by.sign(o.request(t, method, path, body, fields...)))
+	testenv.Equal(t, res.StatusCode, status, "%s %s: %.300s", method, path, res.body)
+	return res
+}
+
+// TestBucketPolicy: a policy opens exactly what it says, as far as the operator permits, and says
+// what has been opened otherwise. Invariant 197.
+func TestBucketPolicy(t *testing.T) {
+	o := startOpening(t)
+	policy := strings.ReplaceAll(publicPolicy, "BUCKET", "ours")
+	opened := func(object, other, list, whole int) {
+		t.Helper()
+		o.wants(t, o.nobody, object, "GET", "/ours/photos/a", "")
+		o.wants(t, o.nobody, other, "GET", "/ours/b", "")
+		o.wants(t, o.nobody, list, "GET", "/ours?list-type=2&prefix=photos/", "")
+		o.wants(t, o.nobody, whole, "GET", "/ours?list-type=2", "")
+	}
+	same := func(want string) {
+		t.Helper()
+		var a, b any
+		testenv.OK(t, json.Unmarshal([]byte(o.wants(t, o.writer, 200, "GET", "/ours?policy", "").body), &a))
+		testenv.OK(t, json.Unmarshal([]byte(want), &b))
+		testenv.Equal(t, reflect.DeepEqual(a, b), true, "the policy is %v, want %v", a, b)
+	}
+	opened(403, 403, 403, 403)
+	// The operator does not permit it yet.
+	wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?policy", policy), 403, "AccessDenied")
+	opened(403, 403, 403, 403)
+	o.set(t, "", false, places.Settings{MayOpen: true})
+	wantError(t, o.wants(t, o.writer, 403, "PUT", "/ours?policy", policy), 403, "AccessDenied")
+	wantError(t, o.wants(t, o.admin, 404, "GET", "/ours?policy", ""), 404, "NoSuchBucketPolicy")
+	wantError(t, o.wants(t, o.admin, 404, "GET", "/ours?policyStatus", ""), 404, "NoSuchBucketPolicy")
+
+	o.wants(t, o.admin, 204, "PUT", "/ours?policy", policy)
+	opened(200, 403, 200, 403)
+	same(policy)
+	testenv.Equal(t, strings.Contains(o.wants(t, o.writer, 200, "GET", "/ours?policyStatus", "").body, "<IsPublic>true</IsPublic>"), true, "it is public")
+
+	for text, code := range map[string]string{
+		"{": "MalformedPolicy", strings.ReplaceAll(publicPolicy, "BUCKET", "other"): "MalformedPolicy",
+		strings.Replace(policy, "s3:GetObject", "s3:PutObject", 1): "NotImplemented", strings.Replace(policy, "Allow", "Deny", 1): "NotImplemented",
+	} {
+		status := map[string]int{"MalformedPolicy": 400, "NotImplemented": 501}[code]
+		wantError(t, o.wants(t, o.admin, status, "PUT", "/ours?policy", text), status, code)
+	}
+	opened(200, 403, 200, 403)
+
+	// Another policy closes what it does not name.
+	one := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":["arn:aws:s3:::ours/b"]}]}`
+	o.wants(t, o.admin, 204, "PUT", "/ours?policy", one)
+	opened(403, 200, 403, 403)
+	same(one)
+
+	// Settings that were made otherwise are in the policy.
+	o.set(t, "b", true, places.Settings{})
+	o.set(t, "photos/", false, places.Settings{Reads: "public"})
+	same(strings.Replace(one, "ours/b", "ours/photos/*", 1))
+	opened(200, 403, 403, 403)
+
+	wantError(t, o.wants(t, o.writer, 403, "DELETE", "/ours?policy", ""), 403, "AccessDenied")
+	o.wants(t, o.admin, 204, "DELETE", "/ours?policy", "")
+	o.wants(t, o.writer, 204, "DELETE", "/ours?policy", "") // there is nothing to close
+	opened(403, 403, 403, 403)
+	var names []string
+	for _, a := range testenv.Must(o.database.ListActions(t.Context(), "", 100))(t) {
+		if a.Key != "" {
+			names = append(names, a.Name+" "+a.Subject)
+		}
+	}
+	for _, want := range []string{"place.set ours/photos/", "place.set ours/b"} {
+		testenv.Equal(t, slices.Contains(names, want), true, "%s is recorded, among %q", want, names)
+	}
+}
+
+// TestPublicList: with the canned list public-read everybody may list a bucket, and with private
+// nobody.
+func TestPublicList(t *testing.T) {
+	o := startOpening(t)
+	wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?acl", "", "X-Amz-Acl", "public-read"), 403, "AccessDenied")
+	o.set(t, "", false, places.Settings{MayOpen: true})
+	wantError(t, o.wants(t, o.writer, 403, "PUT", "/ours?acl", "", "X-Amz-Acl", "public-read"), 403, "AccessDenied")
+	o.wants(t, o.writer, 200, "PUT", "/ours?acl", "", "X-Amz-Acl", "private")
+	o.wants(t, o.admin, 200, "PUT", "/ours?acl", "", "X-Amz-Acl", "public-read")
+	o.wants(t, o.nobody, 200, "GET", "/ours?list-type=2", "")
+	o.wants(t, o.nobody, 403, "GET", "/ours/b", "")
+	testenv.Equal(t, strings.Contains(o.wants(t, o.writer, 200, "GET", "/ours?acl", "").body, "AllUsers"), true, "the list names everybody")
+	wantError(t, o.wants(t, o.writer, 400, "PUT", "/ours/b", "x", "X-Amz-Acl", "public-read"), 400, "AccessControlListNotSupported")
+	o.wants(t, o.admin, 200, "PUT", "/ours?acl", "", "X-Amz-Acl", "private")
+	o.wants(t, o.nobody, 403, "GET", "/ours?list-type=2", "")
+	o.wants(t, o.admin, 200, "PUT", "/ours", "", "X-Amz-Acl", "public-read")
+	o.wants(t, o.nobody, 200, "GET", "/ours?list-type=2", "")
+}
+
+// TestPublicAccessBlock: it refuses to open a bucket, and takes the effect from settings that open
+// it.
+func TestPublicAccessBlock(t *testing.T) {
+	o := startOpening(t)
+	o.set(t, "", false, places.Settings{MayOpen: true})
+	policy := strings.ReplaceAll(publicPolicy, "BUCKET", "ours")
+	block := func(members ...string) {
+		t.Helper()
+		body := "<PublicAccessBlockConfiguration>"
+		for _, m := range members {
+			body += "<" + m + ">true</" + m + ">"
+		}
+		o.wants(t, o.admin, 200, "PUT", "/ours?publicAccessBlock", body+"</PublicAccessBlockConfiguration>")
+		got := o.wants(t, o.writer, 200, "GET", "/ours?publicAccessBlock", "").body
+		testenv.Equal(t, strings.Count(got, ">true<"), len(members), "members of %s", got)
+	}
+	wantError(t, o.wants(t, o.writer, 404, "GET", "/ours?publicAccessBlock", ""), 404, "NoSuchPublicAccessBlockConfiguration")
+	wantError(t, o.wants(t, o.writer, 403, "PUT", "/ours?publicAccessBlock", "<PublicAccessBlockConfiguration/>"), 403, "AccessDenied")
+	wantError(t, o.wants(t, o.admin, 400, "PUT", "/ours?publicAccessBlock", "<PublicAccessBlockConfiguration><Other/></PublicAccessBlockConfiguration>"), 400, "MalformedXML")
+	o.wants(t, o.admin, 204, "PUT", "/ours?policy", policy)
+	o.wants(t, o.nobody, 200, "GET", "/ours/photos/a", "")
+	for _, ignores := range []string{"RestrictPublicBuckets", "IgnorePublicAcls"} {
+		block(ignores)
+		o.wants(t, o.nobody, 403, "GET", "/ours/photos/a", "")
+		o.wants(t, o.nobody, 403, "GET", "/ours?list-type=2&prefix=photos/", "")
+	}
+	block("BlockPublicPolicy", "BlockPublicAcls")
+	o.wants(t, o.nobody, 200, "GET", "/ours/photos/a", "")
+	wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?policy", strings.Replace(policy, "photos/*", "*", 1)), 403, "AccessDenied")
+	wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?acl", "", "X-Amz-Acl", "public-read"), 403, "AccessDenied")
+	wantError(t, o.wants(t, o.writer, 403, "DELETE", "/ours?publicAccessBlock", ""), 403, "AccessDenied")
+	o.wants(t, o.admin, 204, "DELETE", "/ours?publicAccessBlock", "")
+	o.wants(t, o.writer, 204, "DELETE", "/ours?publicAccessBlock", "")
+	o.wants(t, o.admin, 204, "PUT", "/ours?policy", strings.Replace(policy, "photos/*", "*", 1))
+	o.wants(t, o.nobody, 200, "GET", "/ours/b", "")
+}
