@@ -81,6 +81,36 @@ func TestAdmin(t *testing.T) {
 	testenv.OK(t, errors.Join(last(a.Aliases(ctx)), last(a.Damaged(ctx)), last(a.Uploads(ctx))))
 }
 
+// TestAdminOfPlacesAndTasks administers places and tasks by each method.
+func TestAdminOfPlacesAndTasks(t *testing.T) {
+	a := newClient(t, newService(t, serviceOptions{})).Admin()
+	ctx, yes, free, reason := t.Context(), true, "free", "an order"
+	testenv.Must(a.ChangePlace(ctx, client.PlaceName{Account: "team"}, wire.ChangePlace{MayOpen: &yes}))(t)
+	folder, one := client.PlaceName{Account: "team", Prefix: "a b/"}, client.PlaceName{Account: "team", Blob: "a b/c"}
+	testenv.Must(a.ChangePlace(ctx, folder, wire.ChangePlace{Reads: &free}))(t)
+	testenv.Must(a.ChangePlace(ctx, one, wire.ChangePlace{Block: &reason}))(t)
+	shown := testenv.Must(a.Place(ctx, one))(t)
+	if shown.Blob != "a b/c" || shown.InForce.Reads != "free" || shown.InForce.Blocked == nil || shown.InForce.Blocked.Reason != reason {
+		t.Errorf("the place is %+v", shown)
+	}
+	var places []string
+	for p, err := range a.Places(ctx, "team") {
+		testenv.OK(t, err)
+		places = append(places, p.Prefix+p.Blob)
+	}
+	testenv.Equal(t, strings.Join(places, ","), ",a b/,a b/c", "the places")
+	testenv.OK(t, last(a.Places(ctx, "")))
+	paused := testenv.Must(a.PauseTask(ctx, "sweep"))(t)
+	checkError(t, testenv.Error(a.StartTask(ctx, "sweep")), client.ErrConflict, nil)
+	resumed := testenv.Must(a.ResumeTask(ctx, "sweep"))(t)
+	wanted := testenv.Must(a.StartTask(ctx, "sweep"))(t)
+	if paused.Paused.IsZero() || !resumed.Paused.IsZero() || wanted.Wanted.IsZero() || len(testenv.Must(a.Tasks(ctx))(t)) < 5 {
+		t.Errorf("the task was %+v, %+v, %+v", paused, resumed, wanted)
+	}
+	testenv.Must(a.Nodes(ctx))(t)
+	checkError(t, testenv.Error(a.PauseTask(ctx, "none")), client.ErrNotFound, nil)
+}
+
 // TestAdminRepeatsRequests loses replies: no operation has its effect twice, and a lost secret is
 // reported.
 // Invariant 204.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +30,13 @@ type adminList[Page, E any] struct {
 	check func(*E) error
 	// sparse means that a page may have no entries, and a next that is in the order of at reversed.
 	sparse bool
+	// opaque means that a page may have no entries, and a next that is no entry's at.
+	opaque bool
+	query  url.Values // nil: none but the page's
 }
+
+// maxEmptyPages bounds the pages without entries of an opaque list.
+const maxEmptyPages = 10
 
 // all returns the entries of all pages, up to the first error.
 func (l adminList[Page, E]) all(ctx context.Context, c *Client) iter.Seq2[E, error] {
@@ -38,10 +46,18 @@ func (l adminList[Page, E]) all(ctx context.Context, c *Client) iter.Seq2[E, err
 	first := func() (*request, func(*Page) error) {
 		r := newRequest("list "+l.path, http.MethodGet, "/v1/admin/"+l.path, readOnly)
 		r.query.Set("limit", strconv.Itoa(adminPageSize))
+		for name, values := range l.query {
+			r.query[name] = values
+		}
 		r.maxJSON = maxPageJSON
 		var last *E
-		after := ""
+		after, empty := "", 0
 		return r, func(page *Page) (err error) {
+			if list, _ := l.of(page); len(list) == 0 {
+				if empty++; empty > maxEmptyPages {
+					return invalid(l.path, "has nothing on %d pages", empty)
+				}
+			}
 			last, after, err = l.checkPage(page, last, after)
 			return err
 		}
@@ -70,6 +86,8 @@ func (l adminList[Page, E]) checkPage(page *Page, last *E, after string) (end *E
 	}
 	switch {
 	case next == "":
+	case l.opaque:
+		return last, next, checkLength("next", next, maxSubject)
 	case l.sparse && (after != "" && next >= after || last != nil && next > l.at(last)):
 		return nil, "", invalid("next", "is %s, which is not after %s", shown(next), shown(after))
 	case !l.sparse && (len(list) == 0 || next != l.at(last)):
@@ -167,6 +185,47 @@ func checkDamage(d *wire.Damage) error {
 	}
 	return cmp.Or(checkID("content", d.Content), checkSize("part", int64(d.Part), maxParts), checkSize("offset", d.Offset, maxBlobSize), checkSize("size", d.Size, maxBlobSize),
 		checkSize("damagedBytes", d.Bytes, maxBlobSize), checkLength("object", d.Object, maxSubject), checkLength("reason", d.Reason, maxSentence))
+}
+
+func checkTask(t *wire.Task) error {
+	if last := t.Last; last != nil {
+		if err := cmp.Or(checkSize("handled", last.Handled, math.MaxInt64), checkLength("error", last.Error, maxSentence), checkLength("node", last.Node, maxWord)); err != nil {
+			return err
+		}
+	}
+	return checkID("task", t.Task)
+}
+
+func checkNode(n *wire.Node) error {
+	return cmp.Or(checkLength("name", n.Name, maxWord), checkLength("version", n.Version, maxWord), checkLength("reason", n.Reason, maxSentence))
+}
+
+// checkEach returns an error if a list is too long, or check refuses an entry.
+func checkEach[E any](member string, list []E, check func(*E) error) error {
+	if len(list) > wire.MaxPageSize {
+		return invalid(member, "has %d entries, more than %d", len(list), wire.MaxPageSize)
+	}
+	for i := range list {
+		if err := check(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPlace(p *wire.Place) error {
+	if p.Prefix != "" && p.Blob != "" {
+		return invalid("blob", "has a prefix, too")
+	}
+	return cmp.Or(checkID("account", p.Account), checkLength("prefix", p.Prefix, maxSubject), checkLength("blob", p.Blob, maxSubject),
+		checkWord("reads", p.Reads, maxWord), checkWord("lists", p.Lists, maxWord), checkBlock(p.Blocked))
+}
+
+func checkBlock(b *wire.Block) error {
+	if b == nil {
+		return nil
+	}
+	return cmp.Or(checkLength("reason", b.Reason, maxSentence), checkWord("by", b.By, maxWord))
 }
 
 func checkAction(a *wire.Action) error {

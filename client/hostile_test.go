@@ -134,7 +134,7 @@ var hostileCalls = []struct {
 	{"list accounts", func(c *calling) error { return last(c.Accounts(c.ctx)) }},
 	{"administer", func(c *calling) error {
 		a := c.Admin()
-		return errors.Join(last(a.Keys(c.ctx)), last(a.Groups(c.ctx)), last(a.Damaged(c.ctx)), last(a.Uploads(c.ctx)), last(a.Actions(c.ctx)))
+		return errors.Join(last(a.Keys(c.ctx)), last(a.Groups(c.ctx)), last(a.Damaged(c.ctx)), last(a.Uploads(c.ctx)), last(a.Actions(c.ctx)), testenv.Error(a.Tasks(c.ctx)), testenv.Error(a.Nodes(c.ctx)))
 	}},
 	{"create a key", func(c *calling) error {
 		return testenv.Error(c.Admin().CreateKey(c.ctx, wire.CreateKey{}, client.CreateKeyOptions{}))
@@ -272,6 +272,8 @@ func TestBadResponses(t *testing.T) {
 		"group":   func(c *client.Client) error { return testenv.Error(c.Admin().Group(t.Context(), "G")) },
 		"damaged": func(c *client.Client) error { return last(c.Admin().Damaged(t.Context())) },
 		"actions": func(c *client.Client) error { return last(c.Admin().Actions(t.Context())) },
+		"tasks":   func(c *client.Client) error { return testenv.Error(c.Admin().Tasks(t.Context())) },
+		"places":  func(c *client.Client) error { return last(c.Admin().Places(t.Context(), "")) },
 		"now":     func(c *client.Client) error { return testenv.Error(c.Admin().Now(t.Context())) },
 		"info":    func(c *client.Client) error { return testenv.Error(c.Info(t.Context())) },
 		"session": func(c *client.Client) error { return testenv.Error(c.Session(t.Context(), "S")) },
@@ -339,6 +341,11 @@ func TestBadResponses(t *testing.T) {
 		"older action first":          {"actions", []step{respond(200, nil, `{"actions":[{"id":"1"},{"id":"2"}]}`)}, "actions"},
 		"next of no actions":          {"actions", []step{respond(200, nil, `{"next":"5"}`), respond(200, nil, `{"next":"5"}`)}, "next"},
 		"action after next":           {"actions", []step{respond(200, nil, `{"next":"5"}`), respond(200, nil, `{"actions":[{"id":"6"}]}`)}, "actions"},
+		"task without a name":         {"tasks", []step{respond(200, nil, `{"tasks":[{"task":""}]}`)}, "task"},
+		"negative count of a run":     {"tasks", []step{respond(200, nil, `{"tasks":[{"task":"t","last":{"handled":-1}}]}`)}, "handled"},
+		"places in another order":     {"places", []step{respond(200, nil, `{"places":[{"account":"a","prefix":"b"},{"account":"a"}]}`)}, "places"},
+		"place of two kinds":          {"places", []step{respond(200, nil, `{"places":[{"account":"a","prefix":"b","blob":"c"}]}`)}, "blob"},
+		"places without an end":       {"places", slices.Repeat([]step{respond(200, nil, `{"next":"x"}`)}, 11), "places"},
 		"no date":                     {"now", []step{respond(200, nil, `{"keys":[]}`)}, "Date"},
 		"next that is no account":     {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a"}],"next":"b"}`)}, "next"},
 		"negative account":            {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a","bytes":-1}]}`)}, "accounts"},

@@ -86,6 +86,7 @@ func openService(o serviceOptions) *service {
 	check(err)
 	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log)
 	check(err)
+	places := access.NewPlaces(meta, reads, 0)
 	handler, err := httpapi.New(httpapi.Config{
 		Payment: wire.Payment{
 			Receiver: receiver, Asset: "0xb", Module: "0xc", ChainID: 4,
@@ -93,7 +94,8 @@ func openService(o serviceOptions) *service {
 		},
 		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads,
 		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
-		Admin:  admin.New(meta, admin.Options{}),
+		Admin:  admin.New(meta, admin.Options{Places: places}),
+		Places: places,
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 	})
 	check(err)

@@ -158,8 +158,8 @@ type Action struct {
 	Action   string          `json:"action"`          // such as "key.create"
 	Subject  string          `json:"subject"`         // the changed thing's id or name
 	Accounts []string        `json:"accounts,omitempty"`
-	Before   json.RawMessage `json:"before,omitempty"`
-	After    json.RawMessage `json:"after,omitempty"`
+	Before   json.RawMessage `json:"before,omitzero"`
+	After    json.RawMessage `json:"after,omitzero"`
 }
 
 // ActionPage is a page in the list of actions.

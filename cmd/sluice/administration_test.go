@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 	"sluice/node"
 	"sluice/storage"
 	"sluice/test/testenv"
+	"sluice/wire"
 )
 
 // administered is a hosted instance that is served, with the two ways to administer it.
@@ -61,6 +63,7 @@ var (
 	anyS3Secret   = regexp.MustCompile(`\b[a-z2-7]{40}\b`)
 	anyKeyID      = regexp.MustCompile(`\b[a-z2-7]{16}\b`)
 	anyTag        = regexp.MustCompile(`"etag":"[^,}]*"`)
+	anyRun        = regexp.MustCompile(`(?m)("running"|"next"|"last"|"wanted").*|^TASK.*|(waiting|running|starting|paused) .*`)
 	anyTime       = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d(:\d\d)?(\.\d+)?Z`)
 )
 
@@ -68,6 +71,7 @@ func withoutChanging(text string) string {
 	text = anyCredential.ReplaceAllString(text, "CREDENTIAL")
 	text = anyS3Secret.ReplaceAllString(text, "S3SECRET")
 	text = anyKeyID.ReplaceAllString(text, "ID")
+	text = strings.ReplaceAll(text, `"by":"ID",`, "") // who has blocked; absent: the operator at the database
 	text = anyTag.ReplaceAllString(text, `"etag":TAG`)
 	return anyTime.ReplaceAllString(text, "TIME")
 }
@@ -112,12 +116,20 @@ func TestCommandsOnBothWays(t *testing.T) {
 		{"bucket list", 0}, {"bucket alias NAME 0x01", 0}, {"bucket alias photos 0x1", 0}, {"bucket alias photos eve", cli.ExitRefused}, {"bucket alias team eve", cli.ExitRefused},
 		{"bucket remove NAME", cli.ExitNotFound}, {"bucket alias X eve", cli.ExitUsage},
 		{"upload ls", 0}, {"upload ls teama", 0}, {"upload ls other", 0},
+		{"place set team --may-open --lists key READS", 0}, {"place set team/photos/ public READS", 0}, {"place set team/a b --prefix READS", cli.ExitUsage}, {"place set other public READS", cli.ExitRefused},
+		{"place set team/ab --prefix above READS", 0}, {"place set team/x free READS", cli.ExitFailed}, {"place set team READS", cli.ExitUsage}, {"place show team/photos/cat.jpg READS", 0},
+		{"place block team/photos/cat.jpg order", 0}, {"place unblock team/photos/cat.jpg", 0}, {"place block team stop", 0}, {"place list", 0}, {"place list team", 0}, {"place show team/photos/ READS", 0},
+		{"task pause sweep", 0}, {"task start sweep", cli.ExitRefused}, {"task resume sweep", 0}, {"task pause scrub", cli.ExitRefused}, {"task start none", cli.ExitNotFound}, {"task resume none", cli.ExitNotFound},
 		{"check --recorded", cli.ExitDamaged}, {"action list -n 3", 0}, {"action list", 0},
 	} {
 		for _, format := range []string{"", "--json"} {
 			got := map[string]ran{}
 			for way, flags := range a.ways {
-				args := strings.Fields(strings.ReplaceAll(c.line, "S3FILE", map[string]string{"database": "--s3-secret-key-file " + s3, "server": ""}[way]))
+				line := strings.NewReplacer("S3FILE", "", "READS", "")
+				if way == "database" { // a server has the settings
+					line = strings.NewReplacer("S3FILE", "--s3-secret-key-file "+s3, "READS", "--reads key")
+				}
+				args := strings.Fields(line.Replace(c.line))
 				for i, arg := range args {
 					switch arg {
 					case "KEY":
@@ -133,6 +145,9 @@ func TestCommandsOnBothWays(t *testing.T) {
 				if r.code != c.code {
 					t.Errorf("%s %s by the %s: %+v, want exit code %d", c.line, format, way, r, c.code)
 				}
+				if strings.HasPrefix(c.line, "task") { // their runs go on
+					r.stdout = anyRun.ReplaceAllString(r.stdout, "")
+				}
 				r.stdout, r.stderr = withoutChanging(r.stdout), withoutChanging(r.stderr)
 				if r.code != 0 && r.code != cli.ExitNotFound && r.code != cli.ExitDamaged {
 					r.stderr = "" // a server's errors have their status
@@ -145,6 +160,33 @@ func TestCommandsOnBothWays(t *testing.T) {
 			if c.code == 0 && strings.Contains(c.line, "list") && got["server"].stdout == "" {
 				t.Errorf("%s %s prints nothing", c.line, format)
 			}
+		}
+	}
+}
+
+// TestTasksAndNodes lists them by a server, and starts a task by the database: the leader obeys.
+func TestTasksAndNodes(t *testing.T) {
+	a := administer(t)
+	by := func(way string, args ...string) ran { return must(t, append(args, a.ways[way]...)...) }
+	if r := by("server", "node", "list"); !strings.Contains(r.stdout, " ready ") || strings.Count(r.stdout, "\n") != 2 {
+		t.Errorf("the nodes are %+v", r)
+	}
+	by("database", "node", "list")
+	began := time.Now()
+	by("database", "task", "start", "free_garbage")
+	obeyed := func() bool {
+		for line := range strings.Lines(by("server", "task", "list", "--json").stdout) {
+			var task wire.Task
+			testenv.OK(t, json.Unmarshal([]byte(line), &task))
+			if task.Task == "free_garbage" {
+				return task.Wanted.IsZero() && task.Last != nil && task.Last.Began.After(began.Add(-time.Second))
+			}
+		}
+		return false
+	}
+	for !obeyed() {
+		if time.Since(began) > time.Minute {
+			t.Fatal("the leader has not run the task")
 		}
 	}
 }

@@ -65,15 +65,18 @@ type commands struct {
 	Serve  serving.Serve  `cmd:"" group:"Running a server:" help:"Run the service."`
 	Config serving.Config `cmd:"" group:"Running a server:" help:"Check and print the configuration of serve."`
 
-	Key    keys.Key    `cmd:"" group:"Keys and buckets:" help:"Create, list, show, change and revoke API keys."`
-	Group  keys.Group  `cmd:"" group:"Keys and buckets:" help:"Show and change the limits of groups of API keys."`
-	Bucket keys.Bucket `cmd:"" group:"Keys and buckets:" help:"Make, list and remove aliases for the buckets of S3's clients."`
+	Key    keys.Key    `cmd:"" group:"Keys, buckets and places:" help:"Create, list, show, change and revoke API keys."`
+	Group  keys.Group  `cmd:"" group:"Keys, buckets and places:" help:"Show and change the limits of groups of API keys."`
+	Bucket keys.Bucket `cmd:"" group:"Keys, buckets and places:" help:"Make, list and remove aliases for the buckets of S3's clients."`
+	Place  keys.Place  `cmd:"" group:"Keys, buckets and places:" help:"Set who may read and list blobs, and block them."`
 
 	Check   instances.Check   `cmd:"" group:"Instances:" help:"Check everything that an instance stores for damage."`
 	Backup  instances.Backup  `cmd:"" group:"Instances:" help:"Make, list, verify and remove backups of an instance."`
 	Restore instances.Restore `cmd:"" group:"Instances:" help:"Make an instance of a backup."`
 	Recover instances.Recover `cmd:"" group:"Instances:" help:"Continue with an instance that was set back to an older state."`
 	Resume  instances.Resume  `cmd:"" group:"Instances:" help:"Continue, once, a task that a safety brake has stopped: settling, or a large sweep."`
+	Task    instances.Task    `cmd:"" group:"Instances:" help:"List, start, pause and resume background tasks."`
+	Node    instances.Node    `cmd:"" group:"Instances:" help:"List the nodes that run."`
 	Action  instances.Action  `cmd:"" group:"Instances:" help:"List the recorded actions of administrators."`
 
 	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version."`

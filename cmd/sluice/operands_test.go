@@ -13,7 +13,7 @@ import (
 // local, and in the third %s is two operands, each of which decides about the other.
 var (
 	remoteLines = []string{"ls|%s", "du|%s", "du|team/b %s", "find|%s", "cat|%s", "cat|team/b %s", "stat|%s", "rm|%s", "share|%s", "mv|%s team/b", "mv|team/b %s",
-		"upload ls|%s", "bench|get %s", "get|%s ./x", "put|./x %s", "upload put|./x %s"}
+		"upload ls|%s", "place show|%s", "place set|%s public", "place block|%s x", "place unblock|%s", "bench|get %s", "get|%s ./x", "put|./x %s", "upload put|./x %s"}
 	localLines = []string{"put|%s team/b", "upload put|%s team/b", "get|team/b %s"}
 	copyLines  = []string{"cp|%s", "sync|%s"}
 )

@@ -67,12 +67,23 @@ func TestAdministrationFromAfar(t *testing.T) {
 	testenv.Equal(t, operator.run(0, "bucket list").Stdout, "BUCKET  ACCOUNT\nphotos  team\n", "the aliases")
 	testenv.Equal(t, operator.run(0, "check --recorded").Stdout, "No damage is recorded.\n", "the damage")
 
+	anybody := func() int { return s.Do("GET", e2e.BlobTarget("team", "n"), nil).Status }
+	operator.run(0, "place set team --may-open")
+	operator.run(0, "place set team/n public")
+	s.Await("the place is not public", func() bool { return anybody() == 200 })
+	operator.run(0, "place block team/n order")
+	s.Await("the place is not blocked", func() bool { return anybody() == 451 })
+	operator.run(0, "place unblock team/n")
+	s.Await("the place is blocked", func() bool { return anybody() == 200 })
+	operator.run(0, "task start free_garbage")
+	operator.run(0, "node list")
+
 	customer := newAfar(s, tenant)
 	reader := strings.TrimSpace(customer.run(0, "key create --scopes read --accounts team").Stdout)
 	s.Await("the tenant's key does not read", func() bool {
 		return s.Do("GET", e2e.BlobTarget("team", "n"), nil, "Authorization", "Bearer "+reader).Status == 200
 	})
-	for _, line := range []string{"key create --scopes read --all-accounts", "key create --scopes read --accounts team --group ops", "group set team --stored-objects 9", "bucket list", "upload ls", "check --recorded"} {
+	for _, line := range []string{"key create --scopes read --all-accounts", "key create --scopes read --accounts team --group ops", "group set team --stored-objects 9", "bucket list", "upload ls", "check --recorded", "place block team x", "task list", "node list"} {
 		customer.run(4, line)
 	}
 	customer.run(0, "upload ls team")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"sluice/access"
 	"sluice/admin"
 	"sluice/client"
 	"sluice/cmd/sluice/internal/cli"
@@ -31,6 +32,8 @@ type Instance interface {
 	Groups
 	Aliases
 	Records
+	Running
+	Places
 }
 
 // Keys administers API keys.
@@ -64,6 +67,22 @@ type Records interface {
 	Actions(ctx context.Context) iter.Seq2[wire.Action, error]
 }
 
+// Running administers the nodes that run and their background tasks.
+type Running interface {
+	Tasks(ctx context.Context) ([]wire.Task, error)
+	StartTask(ctx context.Context, name string) (wire.Task, error)
+	PauseTask(ctx context.Context, name string) (wire.Task, error)
+	ResumeTask(ctx context.Context, name string) (wire.Task, error)
+	Nodes(ctx context.Context) ([]wire.Node, error)
+}
+
+// Places administers who may read and list at places, and blocks.
+type Places interface {
+	Places(ctx context.Context, account string) iter.Seq2[wire.Place, error]
+	Place(ctx context.Context, of client.PlaceName) (wire.PlaceRule, error)
+	ChangePlace(ctx context.Context, of client.PlaceName, change wire.ChangePlace) (wire.Place, error)
+}
+
 // Flags name the instance that a command administers: the flags of a server, or of a database.
 type Flags struct {
 	settings.MetaFlags `embed:""`
@@ -93,6 +112,9 @@ func (f *Flags) With(ctx context.Context, console *cli.Console, o Options, fn fu
 				return err
 			}
 		}
+		if o.Reads != "" {
+			o.Service.Places = access.NewPlaces(store, access.Reads(o.Reads), 0)
+		}
 		return fn(ctx, open(store, o.Service))
 	})
 	if !database && cli.AnyOf(err, storage.ErrNoInstance, datadir.ErrNoInstance) {
@@ -106,6 +128,7 @@ type Options struct {
 	Create  bool     // create the database where there is none
 	S3      *S3Flags // for a command that makes S3 secrets; nil: it makes none
 	Service admin.Options
+	Reads   string // the instance's --reads; "": public
 }
 
 // Choice chooses between a server and a database. A command that embeds it has the flags of both.
@@ -134,7 +157,7 @@ func (c *Choice) AfterApply(ctx *kong.Context, read *settings.File) error {
 		}
 		return ""
 	}
-	c.server, c.database, c.settings = first(false, "url", "context"), first(false, "data", "meta", "config"), first(false, "s3-secret-key-file", "key-limits")
+	c.server, c.database, c.settings = first(false, "url", "context"), first(false, "data", "meta", "config"), first(false, "s3-secret-key-file", "key-limits", "reads")
 	if c.server != "" || c.database != "" {
 		return nil
 	}
@@ -149,6 +172,9 @@ func (c *Choice) AfterApply(ctx *kong.Context, read *settings.File) error {
 
 // Named reports whether a flag names a server.
 func (c *Choice) Named() bool { return strings.HasPrefix(c.server, "--") }
+
+// ByServer reports whether a flag or a variable names a server.
+func (c *Choice) ByServer() bool { return c.server != "" }
 
 // Database reports whether a flag or a variable names a database. If one names a server as well, it
 // returns an error, since the one that is meant cannot be known.

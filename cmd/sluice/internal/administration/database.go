@@ -144,3 +144,40 @@ func (d *database) Uploads(ctx context.Context) iter.Seq2[wire.OpenUpload, error
 func (d *database) Actions(ctx context.Context) iter.Seq2[wire.Action, error] {
 	return all(ctx, d.by, d.service.Actions, func(p wire.ActionPage) ([]wire.Action, string) { return p.Actions, p.Next })
 }
+
+func (d *database) Tasks(ctx context.Context) ([]wire.Task, error) {
+	list, err := d.service.Tasks(ctx, d.by)
+	return list.Tasks, err
+}
+
+func (d *database) StartTask(ctx context.Context, name string) (wire.Task, error) {
+	return d.service.StartTask(ctx, d.by, name)
+}
+
+func (d *database) PauseTask(ctx context.Context, name string) (wire.Task, error) {
+	return d.service.PauseTask(ctx, d.by, name)
+}
+
+func (d *database) ResumeTask(ctx context.Context, name string) (wire.Task, error) {
+	return d.service.ResumeTask(ctx, d.by, name)
+}
+
+func (d *database) Nodes(ctx context.Context) ([]wire.Node, error) {
+	list, err := d.service.Nodes(ctx, d.by)
+	return list.Nodes, err
+}
+
+func (d *database) Places(ctx context.Context, account string) iter.Seq2[wire.Place, error] {
+	list := func(ctx context.Context, by admin.By, after string, limit int) (wire.PlacePage, error) {
+		return d.service.Places(ctx, by, account, after, limit)
+	}
+	return all(ctx, d.by, list, func(p wire.PlacePage) ([]wire.Place, string) { return p.Places, p.Next })
+}
+
+func (d *database) Place(ctx context.Context, of client.PlaceName) (wire.PlaceRule, error) {
+	return d.service.Place(ctx, d.by, of.Account, of.Prefix, of.Blob)
+}
+
+func (d *database) ChangePlace(ctx context.Context, of client.PlaceName, change wire.ChangePlace) (wire.Place, error) {
+	return d.service.ChangePlace(ctx, d.by, of.Account, of.Prefix, of.Blob, change)
+}

@@ -135,6 +135,17 @@ func PrintAll[E any](t *Table, list iter.Seq2[E, error], cells func(E) []string)
 	return t.Flush()
 }
 
+// Each returns a list without an error.
+func Each[E any](list iter.Seq[E]) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		for e := range list {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
 // TimeText returns a time in UTC, or "" for none.
 func TimeText(t time.Time) string {
 	if t.IsZero() {

@@ -21,6 +21,11 @@ object exists with its size. The exit code is 6 if something is damaged or missi
 backup needs any more. No backup can be made meanwhile.
 
 ` + cli.Examples("sluice backup prune --keep-last 10 ./backups", "sluice backup prune --keep-daily 7 --keep-monthly 12 s3://BACKUPS/sluice"),
+	"task list":   cli.Examples("sluice task list --context prod"),
+	"task start":  cli.Examples("sluice task start scrub"),
+	"task pause":  cli.Examples("sluice task pause sweep"),
+	"task resume": cli.Examples("sluice task resume sweep"),
+	"node list":   cli.Examples("sluice node list --context prod"),
 	"action list": cli.Examples("sluice action list -n 20", "sluice action list --json --context prod"),
 	"recover": `Prints what is known about an instance that was set back, asks, and begins its next
 generation, in which it accepts changes again. Nothing that was lost comes back. Objects that

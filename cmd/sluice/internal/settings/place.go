@@ -67,3 +67,8 @@ type KeyLimitsFlag struct {
 
 // Limits returns the limits of groups that have none of their own.
 func (f KeyLimitsFlag) Limits() keys.Limits { return keys.Limits(f.KeyLimits).Resolve(KeyDefaults) }
+
+// ReadsFlag is the setting reads, for commands on places.
+type ReadsFlag struct {
+	Reads string `name:"reads" placeholder:"WHO" help:"${reads_help}"`
+}
