@@ -93,7 +93,7 @@ func TestSchemasThatOpen(t *testing.T) {
 func TestRefusedSchemasAreKept(t *testing.T) {
 	refused := map[int64]error{database.DevelopmentSchema: database.ErrOlder, 1000: database.ErrNewer}
 	for version, want := range refused {
-		insert := fmt.Sprintf(`UPDATE schema_version SET version = %d`, version)
+		insert := fmt.Sprintf(`UPDATE schema_version SET version = %d WHERE version = (SELECT MAX(version) FROM schema_version)`, version)
 		path, dsn := databasePath(t), testenv.Postgres(t)
 		lite := testenv.Must(openDB(path, Options{}))(t)
 		execute(t, lite, insert)
