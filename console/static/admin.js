@@ -6,6 +6,7 @@ import { link, show } from "./router.js";
 import { rights } from "./rights.js";
 import { keysPage } from "./adminkeys.js";
 import { groupsPage } from "./admingroups.js";
+import { placesPage } from "./adminplaces.js";
 import { nodesPage, tasksPage } from "./admintasks.js";
 import { actionsPage, damagedPage, uploadsPage } from "./adminlists.js";
 
@@ -18,6 +19,7 @@ import { actionsPage, damagedPage, uploadsPage } from "./adminlists.js";
 const pages = [
   { path: "keys", title: "Keys", page: keysPage },
   { path: "groups", title: "Groups", page: groupsPage },
+  { path: "places", title: "Places", page: placesPage },
   { path: "uploads", title: "Uploads", page: uploadsPage, all: true },
   { path: "damaged", title: "Damaged", page: damagedPage, all: true },
   { path: "tasks", title: "Tasks", page: tasksPage, all: true },

@@ -24,7 +24,7 @@ export class APIError extends Error {
 
   /** Reports whether the same request may have another answer later: a wrong request stays wrong. */
   get passes() {
-    return ![400, 405, 410, 413, 414, 415, 416, 422, 431, 501].includes(this.status);
+    return ![400, 405, 410, 413, 414, 415, 416, 422, 431, 451, 501].includes(this.status);
   }
 }
 

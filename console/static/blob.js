@@ -13,6 +13,7 @@ import { preview } from "./preview.js";
 import { payWith } from "./paysession.js";
 import { lastOf, parentOf } from "./names.js";
 import { shareBlob } from "./share.js";
+import { whoReadsButton } from "./whoreads.js";
 import * as api from "./api.js";
 
 /** @type {import("./router.js").View} */
@@ -26,15 +27,17 @@ export async function blobView(main, [account = "", name = ""], signal) {
     body.append(h("p", { class: "empty" }, "Browsers change the address of a name with a segment “.” or “..”, so this blob can only be read with another client."));
     return;
   }
-  const url = api.blobURL(account, name);
+  const url = api.blobURL(account, name), who = whoReadsButton({ account, blob: name }, () => void show());
   let response, service;
   try {
     [response, service] = await Promise.all([api.send(url, { method: "HEAD", headers: api.readHeaders(), signal }), api.info()]);
   } catch (error) {
     failed(body, await headError(error, url, signal), signal);
+    if (error.status === 451) actions.append((await who) ?? "");
     return;
   }
   if (signal.aborted) return;
+  const administered = await who;
   const blob = { account, name, url, ...described(response), reads: service.reads, hosted: service.profile === "hosted" };
   const curl = ["curl", ...(blob.hosted && service.reads === "key" ? ["-H", '"Authorization: Bearer $SLUICE_KEY"'] : []),
     ...(service.reads === "paid" ? ["-H", '"Session-Id: $SESSION"'] : []), "-o", shellQuote(name.slice(cut)), shellQuote(url)].join(" ");
@@ -42,7 +45,7 @@ export async function blobView(main, [account = "", name = ""], signal) {
     button("copy", "Copy link", () => void (blob.hosted ? shareBlob(account, name) : copy(url, "Link"))),
     button("terminal", "Copy curl", () => copy(curl, "curl line")),
     button("download", "Download", () => download(blob).catch((error) => toast(error.message))),
-    ...changes(main, account, name, blob));
+    ...changes(main, account, name, blob), administered ?? "");
   const stage = h("section", { class: "stage", "aria-label": "Preview" });
   body.append(stage, properties(response, blob));
   try {
@@ -86,9 +89,9 @@ function failed(place, error, signal) {
  * the account is in the response to GET, on a condition that no blob meets, since a read may cost.
  */
 async function headError(error, url, signal) {
-  if (error.status === 400) {
+  if ([400, 451].includes(error.status)) {
     const refused = await api.send(url, { headers: api.readHeaders({ "If-Match": '"none"' }), signal }).catch((e) => e);
-    return refused.status === 400 ? refused : error;
+    return refused.status === error.status ? refused : error;
   }
   const sentences = { 404: "There is no blob of this name.", 410: "The blob has expired.", 401: "A key is required to read this blob.", 403: "The key may not read this blob." };
   if (error instanceof api.APIError && sentences[error.status]) error.message = sentences[error.status];

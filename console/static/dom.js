@@ -52,6 +52,7 @@ const shapes = {
   download: "M12 4v11m-5-4 5 5 5-5M5 20h14",
   edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
   csv: "M4 5h16v14H4zM4 10h16M4 15h16M10 5v14",
+  eye: "M2 12c5-9 15-9 20 0-5 9-15 9-20 0zM15 12a3 3 0 1 1-6 0 3 3 0 0 1 6 0",
   folder: "M3 6h6l2 2h10v11H3z",
   image: "M4 5h16v14H4zM4 17l5-5 4 4 3-3 4 4M15 9h.01",
   json: "M9 4H7v6l-2 2 2 2v6h2M15 4h2v6l2 2-2 2v6h-2",

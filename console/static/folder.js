@@ -6,13 +6,14 @@ import { Listing } from "./listing.js";
 import { filterField } from "./filter.js";
 import { bytes, compareNames, count, time, visible, visibleText } from "./text.js";
 import { sentenceOf, showError, toast } from "./notice.js";
-import { go, link } from "./router.js";
+import { go, link, show } from "./router.js";
 import { deleteItems } from "./delete.js";
 import { downloadItems } from "./archive.js";
 import { transferItems } from "./transfer.js";
 import { renameIn } from "./rename.js";
 import { selectionBar } from "./selectionbar.js";
 import { shareFolder } from "./share.js";
+import { badgesIn, whoReadsButton } from "./whoreads.js";
 import { parentOf } from "./names.js";
 import { kindOf } from "./kinds.js";
 import { choosers } from "./uploads.js";
@@ -51,9 +52,13 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   const total = h("p", { class: "sub", role: "status" });
   const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
   if (prefix.endsWith("/")) extra.append(button("download", "Download folder", () => void downloadItems(account, parentOf(prefix), [{ kind: "folder", name: prefix }])));
-  const service = prefix && (await api.info().catch(() => null)); // without it there is no button
+  // Without an answer there is no button.
+  const [service, who] = await Promise.all([prefix && api.info().catch(() => null), whoReadsButton({ account, prefix }, () => void show())]);
   if (signal.aborted) return;
   if (service?.profile === "hosted") extra.append(button("copy", "Copy link", () => void shareFolder(account, prefix)));
+  if (who) extra.append(who);
+  /** @type {(item: Folder|Entry) => Node[]} */
+  let badges = () => [];
   const frame = h("div", { class: "place" });
   // On a narrow screen not all columns are shown.
   const sorter = /** @type {HTMLSelectElement} */ (h("select", { class: "sorter", "aria-label": "Sort by", onchange: () => grid.choose(orders[sorter.selectedIndex]) },
@@ -125,7 +130,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
         sayOrder("done");
       },
       sorting: sayOrder,
-      cells: (item) => cells(account, prefix, item),
+      cells: (item) => cells(account, prefix, item, badges(item)),
       name: (item) => visibleText(item.name.slice(prefix.length)),
       open: (item) => (item.kind === "folder" ? go("blobs", account, item.name) : go("blob", account, item.name)),
       remove: (item) => void remove(selected.length > 0 ? selected : [item]),
@@ -212,6 +217,14 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   const { before } = place;
   if (before) await comeBack(before);
   else await list();
+  if (signal.aborted) return;
+  // They move nothing.
+  void badgesIn(account, signal).then((found) => {
+    if (!found || signal.aborted) return;
+    badges = found;
+    main.querySelector(".crumbs li:last-child")?.append(...badges({ kind: "folder", name: prefix }));
+    for (const [index, row] of grid?.rows ?? []) row.querySelector(".entry")?.append(...badges(grid.items[index]));
+  }, (error) => signal.aborted || toast(`Who may read is not known. ${sentenceOf(error)}`));
 
   /** Shows this entry of the history as before. */
   async function comeBack({ wanted, order: chosen, typing, loaded, grid: shown }) {
@@ -232,8 +245,8 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
 
 const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to upload them."));
 
-function cells(account, prefix, item) {
-  const name = visible(item.name.slice(prefix.length), true);
+function cells(account, prefix, item, badges) {
+  const name = [visible(item.name.slice(prefix.length), true), badges];
   if (item.kind === "folder") {
     return [h("a", { class: "entry", href: link("blobs", account, item.name), tabindex: "-1" }, icon("folder"), name), "", "Folder", "", ""];
   }

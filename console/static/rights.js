@@ -1,6 +1,7 @@
 // What the key of this page administers. Package admin of the server decides; the console only hides
 // the controls that it would refuse.
 
+import { parseAccount } from "./names.js";
 import * as api from "./api.js";
 
 /**
@@ -40,6 +41,17 @@ async function look() {
     if ([401, 403, 404].includes(error.status)) return null; // 404: it is turned off, or elsewhere
     throw error;
   }
+}
+
+/**
+ * Reports whether all names of an account that begin so are administered.
+ * @param {Rights} may
+ * @param {string} account
+ * @param {string} prefix
+ */
+export function administersPlace(may, account, prefix) {
+  const { account: known } = parseAccount(account);
+  return may.everything || may.key.grants.some((grant) => administers(grant) && (!grant.accounts || grant.accounts.includes(known)) && prefix.startsWith(grant.prefix ?? ""));
 }
 
 /** @param {Grant} grant */

@@ -49,7 +49,7 @@ func (p *consolePage) to(view, selector, text string) {
 // fill sets a field of the open dialog, as if it were typed.
 func (p *consolePage) fill(field, text string) {
 	p.t.Helper()
-	evaluate[bool](p, fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("input", { bubbles: true })); return true; })(document.querySelector("dialog[open]").querySelector(%s))`, e2e.AsJSON(p.t, text), e2e.AsJSON(p.t, field)))
+	evaluate[bool](p, fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("input", { bubbles: true })); e.dispatchEvent(new Event("change")); return true; })(document.querySelector("dialog[open]").querySelector(%s))`, e2e.AsJSON(p.t, text), e2e.AsJSON(p.t, field)))
 }
 
 // check presses the open dialog's checkbox with a text in its label.
@@ -175,6 +175,61 @@ func (p *office) last(s *e2e.Server) {
 	s.As(p.admin).Must(200, "GET", "/v1/admin/keys", nil)
 }
 
+// TestConsoleOpensAndBlocks makes a folder public, sees its badge, and blocks one of its blobs for
+// a time.
+func TestConsoleOpensAndBlocks(t *testing.T) {
+	t.Parallel()
+	s, p := openOffice(t, "--scopes", "admin", "--all-accounts")
+	admin, anybody := s.As(p.admin), s.As("")
+	for _, name := range []string{"photos/one", "photos/two", "private/three"} {
+		admin.Must(204, "PUT", e2e.BlobTarget("team-a", name), []byte(name))
+	}
+	anybody.Must(401, "GET", e2e.BlobTarget("team-a", "photos/one"), nil)
+	p.to("#/admin/places", "main", "No place has settings")
+	p.to("#/blobs/team-a/photos%2F", "[role=grid]", "one")
+	p.press("Who may read")
+	p.untilText("dialog", "Now only keys with the scope read can read")
+	p.fill("#place-reads", "public")
+	p.untilText("dialog .consequence", "Everyone can read, without a key and without paying: whoever reaches this service, on the whole internet if it is there")
+	p.screenshots("admin-public")
+	p.press("Save")
+	p.untilText(".crumbs", "public")
+	anybody.Must(200, "GET", e2e.BlobTarget("team-a", "photos/one"), nil)
+	anybody.Must(401, "GET", e2e.BlobTarget("team-a", "private/three"), nil)
+	anybody.Must(401, "GET", "/v1/blobs/team-a?prefix=photos/", nil)
+	p.to("#/blobs/team-a/", "[role=grid] .badge", "public")
+	testenv.Equal(t, evaluate[string](p.consolePage, `[...document.querySelectorAll("[role=row]")].filter((row) => row.querySelector(".badge")).map((row) => row.querySelector(".name").innerText).join()`), "photos/", "the folders with a badge")
+	p.screenshots("admin-badge")
+
+	p.to("#/blob/team-a/photos%2Ftwo", ".properties", "10 bytes")
+	p.press("Who may read")
+	p.untilText("dialog", "Now everyone can read")
+	p.check("Blocked: nobody can read")
+	p.untilText("dialog .consequence", "Purge the caches")
+	p.press("Save")
+	p.until(`document.querySelector("dialog[open] #place-reason:invalid")`)
+	p.fill("#place-reason", "order 7 of a court")
+	p.press("Save")
+	p.untilText("main .error", "order 7 of a court")
+	anybody.WantCode(451, "blocked", "GET", e2e.BlobTarget("team-a", "photos/two"), nil)
+	anybody.Must(200, "GET", e2e.BlobTarget("team-a", "photos/one"), nil)
+	p.to("#/blobs/team-a/photos%2F", "[role=grid] .badge.blocked", "blocked")
+	p.to("#/admin/places", "[role=grid]", "team-a/photos/two")
+	p.screenshots("admin-places")
+	p.press("Set a place")
+	p.fill("#place-account", "team-a")
+	p.fill("#place-name", "photos/two")
+	p.check("only the blob of exactly this name")
+	p.press("Go on")
+	p.untilText("dialog", "Now nobody can read")
+	p.check("Blocked: nobody can read")
+	p.untilText("dialog .consequence", "It can be read again")
+	p.press("Save")
+	p.until(`!document.querySelector("dialog[open]") && !document.querySelector("[role=grid]")?.innerText.includes("two")`)
+	anybody.Must(200, "GET", e2e.BlobTarget("team-a", "photos/two"), nil)
+	p.to("#/admin/actions", "[role=grid]", "place.set team-a/photos/two")
+}
+
 // TestConsoleOfSomeAccounts uses the administration with a key that administers one account: it
 // offers what the interface permits. A key without the scope admin is offered nothing.
 func TestConsoleOfSomeAccounts(t *testing.T) {
@@ -185,7 +240,7 @@ func TestConsoleOfSomeAccounts(t *testing.T) {
 	tabs := func() string {
 		return evaluate[string](p.consolePage, `[...document.querySelectorAll(".tabs a")].map((a) => a.innerText).join(" ")`)
 	}
-	testenv.Equal(t, tabs(), "Keys Groups Actions", "the pages")
+	testenv.Equal(t, tabs(), "Keys Groups Places Actions", "the pages")
 	p.press("Create key")
 	if got := evaluate[[]string](p.consolePage, `[...document.querySelectorAll("dialog[open] input:not([type=checkbox])")].map((e) => e.id.replace(/-\d+/, "") + "=" + e.value)`); strings.Join(got, " ") != "key-label= grant-accounts=team-a grant-prefix= key-expires=" {
 		t.Errorf("the form of a restricted administrator has %q", got)
@@ -211,6 +266,19 @@ func TestConsoleOfSomeAccounts(t *testing.T) {
 	if buttons := p.Text("main .head .actions"); buttons != "" {
 		t.Errorf("a group that may not be changed has the buttons %q", buttons)
 	}
+	p.to("#/blobs/team-a/", "main", "Nothing is stored here")
+	p.press("Who may read")
+	p.untilText("dialog", "only keys with the scope read can read")
+	if text := p.Text("dialog"); strings.Contains(text, "Blocked") || strings.Contains(text, "may open") {
+		t.Errorf("a restricted administrator is offered %q", text)
+	}
+	p.fill("#place-reads", "public")
+	p.press("Save")
+	p.until(`document.querySelector("dialog[open] select:invalid")`) // the operator does not permit it
+	p.fill("#place-reads", "key")
+	p.press("Save")
+	p.untilText(".crumbs", "team-a")
+	p.to("#/admin/places", "[role=grid]", "team-a")
 	p.to("#/admin/damaged", "main h1", "Keys") // it is not offered
 	p.press("Key in use")
 	p.enterKey(foreign)
@@ -225,7 +293,7 @@ func TestConsoleAdminScreens(t *testing.T) {
 	s, p := openLocal(t, "#/admin")
 	views := []screen{
 		{"keys", "#/admin/keys", "main", "There is no key"}, {"groups", "#/admin/groups", "main", "There is no group"},
-		{"uploads", "#/admin/uploads", "main", "No upload is open"}, {"damaged", "#/admin/damaged", "main", "Nothing is damaged"},
+		{"places", "#/admin/places", "main", "No place has settings"}, {"uploads", "#/admin/uploads", "main", "No upload is open"}, {"damaged", "#/admin/damaged", "main", "Nothing is damaged"},
 		{"tasks", "#/admin/tasks", "main", "Sweep"}, {"nodes", "#/admin/nodes", "main", "ready"}, {"actions", "#/admin/actions", "main", "Nothing was changed yet"},
 	}
 	for _, view := range views {
@@ -236,7 +304,7 @@ func TestConsoleAdminScreens(t *testing.T) {
 		s.Must(201, "POST", "/v1/admin/keys", fmt.Appendf(nil, `{"label":"program %04d","grants":[{"scopes":["read","create"],"accounts":["team-a"],"prefix":"photos/"},{"scopes":["write"]}],"group":"group-%d"}`, i, i%3))
 	}
 	s.Begin("0x1", "film.mp4", 1<<20)
-	for i, text := range []string{"program", "group-2", "film.mp4", "Nothing is damaged", "Sweep", "leads", "key.create"} {
+	for i, text := range []string{"program", "group-2", "No place has", "film.mp4", "Nothing is damaged", "Sweep", "leads", "key.create"} {
 		p.to(views[i].address, "main", text)
 		p.screenshots("admin-" + views[i].name)
 	}
