@@ -19,6 +19,7 @@ const (
 	NPM               Thing = "npm"                // node, and the packages of e2e/client
 	Strace            Thing = "strace"             // strace, and the right to trace a child
 	Chromium          Thing = "chromium"           // a Chromium, and the packages of e2e/client
+	Firefox           Thing = "firefox"            // a Firefox, and the packages of e2e/client
 	Nginx             Thing = "nginx"              // an nginx with proxy_cache
 	HAProxy           Thing = "haproxy"            // the load balancer
 	Varnish           Thing = "varnish"            // the cache
@@ -42,7 +43,7 @@ const (
 
 // servers are the dependencies that tests run as processes of their own, beside sluice or on the
 // built binary.
-var servers = []Thing{NPM, Shells, Chromium, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW, S3Clients, S3FS, Drivers}
+var servers = []Thing{NPM, Shells, Chromium, Firefox, Nginx, HAProxy, Varnish, Promtool, PostgreSQL, VersityGW, S3Clients, S3FS, Drivers}
 
 // check returns nil if the thing is available, or an error that names the missing part.
 func check(thing Thing) error {
@@ -57,6 +58,9 @@ func check(thing Thing) error {
 		}
 		_, err := ChromiumPath()
 		return err
+	case Firefox:
+		_, err := FirefoxPath()
+		return errors.Join(checkNPM("e2e/client"), err)
 	case Nginx:
 		_, err := NginxPath()
 		return err

@@ -73,6 +73,14 @@ func ChromiumPath() (string, error) {
 	return "", fmt.Errorf("no %s, and no chrome-headless-shell, chromium, chromium-browser or google-chrome in PATH", headlessShell)
 }
 
+// FirefoxPath returns the path to a Firefox in PATH.
+func FirefoxPath() (string, error) {
+	if path, err := exec.LookPath("firefox-esr"); err == nil {
+		return path, nil
+	}
+	return exec.LookPath("firefox")
+}
+
 // NginxPath returns the path to an nginx in PATH or /usr/sbin.
 func NginxPath() (string, error) { return systemProgram("nginx") }
 

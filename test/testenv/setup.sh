@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside the Go toolchain: the npm packages of e2e/client and examples,
-# strace, Node.js, Chromium, nginx, HAProxy, Varnish, PostgreSQL, ip, zsh, fish, mandoc, promtool,
+# strace, Node.js, Chromium, Firefox, nginx, HAProxy, Varnish, PostgreSQL, ip, zsh, fish, mandoc, promtool,
 # awscli, rclone, s3cmd, s3fs, restic, boto3, runc, rpm, gpg, a new Debian system in a .tar, versitygw,
 # oapi-codegen and the modules of drivers of S3. It first prints what it will install, with the command
 # for each, and installs nothing that is already there. It never fails: it ends with a list of what
@@ -45,6 +45,7 @@ if is_debian; then
 else
   have_chromium || packages+=(chromium)
 fi
+have firefox-esr || have firefox || packages+=(firefox-esr)
 have nginx || packages+=(nginx-light)
 have haproxy || packages+=(haproxy)
 have varnishd || packages+=(varnish)
