@@ -93,13 +93,16 @@ func TestSchemasThatOpen(t *testing.T) {
 func TestRefusedSchemasAreKept(t *testing.T) {
 	refused := map[int64]error{database.DevelopmentSchema: database.ErrOlder, 1000: database.ErrNewer}
 	for version, want := range refused {
-		insert := fmt.Sprintf(`UPDATE schema_version SET version = %d WHERE version = (SELECT MAX(version) FROM schema_version)`, version)
+		one := `DELETE FROM schema_version WHERE version < (SELECT MAX(version) FROM schema_version)`
+		insert := fmt.Sprintf(`UPDATE schema_version SET version = %d`, version)
 		path, dsn := databasePath(t), testenv.Postgres(t)
 		lite := testenv.Must(openDB(path, Options{}))(t)
+		execute(t, lite, one)
 		execute(t, lite, insert)
 		testenv.OK(t, lite.Close())
 		testenv.Is(t, testenv.Error(openDB(path, Options{})), want, "schema %d on SQLite", version)
 		post, _ := openNode(t, dsn)
+		execute(t, post, one)
 		execute(t, post, insert)
 		testenv.Is(t, testenv.Error(openNodeDB(t.Context(), dsn, Options{})), want, "schema %d on PostgreSQL", version)
 		holds(t, post, version, `SELECT MAX(version) FROM schema_version`)
