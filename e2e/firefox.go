@@ -105,7 +105,7 @@ func (f *Firefox) Open(url string) {
 	f.call("WebDriver:Navigate", map[string]any{"url": url}, nil)
 }
 
-// Resize gives the page a size, in pixels.
+// Resize gives the page a size, in pixels. A window of Firefox has at least 500 in width.
 func (f *Firefox) Resize(width, height int) {
 	f.t.Helper()
 	var bars [2]int // of the window, around the page

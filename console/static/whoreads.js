@@ -11,7 +11,7 @@ import * as api from "./api.js";
 /**
  * @typedef {{account: string, prefix?: string, blob?: string}} At
  * @typedef {{reason: string, by?: string, since: string}} Block
- * @typedef {At & {reads?: string, lists?: string, mayOpen?: boolean, blocked?: Block}} Place
+ * @typedef {At & {reads?: string, lists?: string, mayOpen?: boolean, guarded?: boolean, blocked?: Block}} Place
  */
 
 /** The kinds of reads from the fewest readers to the most, as in package access of the server. */
@@ -32,6 +32,7 @@ export const badgesOf = (place) => [
   place.blocked && h("span", { class: "badge blocked", title: `Nobody can read it: ${place.blocked.reason}` }, "blocked"),
   ["public", "free"].includes(place.reads) && h("span", { class: "badge warn", title: readers[place.reads] }, place.reads),
   place.reads === "key" && h("span", { class: "badge", title: readers.key }, "keys only"),
+  place.guarded && h("span", { class: "badge", title: "A public access block, by S3's interface, refuses or ignores what opens the account" }, "guarded"),
 ].filter(Boolean);
 
 /**
@@ -126,6 +127,7 @@ function placeForm(may, at, place, whole, service) {
       opens(reads.value, service.reads) && `${readers[reads.value].replace(/^e/, "E")}: whoever reaches this service, on the whole internet if it is there, within seconds.${service.reads === "paid" ? " Nobody pays for these reads." : ""}`,
       lists.value === "public" && service.reads !== "public" && "Everyone can list the names here.",
       reads.value === "public" && reads.value !== place.reads && "Caches may keep copies for a while after it is closed again.",
+      whole?.guarded && opening() && "But the account has a public access block, by S3's interface, which may refuse this or leave it without effect.",
       whole?.mayOpen && !permit.checked && "Everything in this account that is open beyond the instance's setting is closed.",
       blocked.checked && !place.blocked && "Every read, copy and move is refused with this reason, for everybody, within seconds on all nodes. The bytes stay. Purge the caches in front of the service: they may still have copies.",
       !blocked.checked && place.blocked && "It can be read again, as its settings say.",

@@ -11,7 +11,8 @@ import (
 )
 
 // TestConsoleAdministersInFirefox creates a key with a hosted network's console, opens a folder,
-// revokes the key, and checks each page with axe-core at three widths, in both themes.
+// revokes the key, and checks each page with axe-core in both themes, and its width in three
+// windows, of 500 pixels and more.
 func TestConsoleAdministersInFirefox(t *testing.T) {
 	testenv.Require(t, testenv.Firefox)
 	t.Parallel()
