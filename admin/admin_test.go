@@ -400,3 +400,24 @@ func TestActionsSeenByAdministrators(t *testing.T) {
 	testenv.Equal(t, len(subjects(prefixed)), 0, "an administrator of a prefix sees")
 	testenv.Equal(t, len(subjects(boss)), 5, "all actions")
 }
+
+// TestPlacesOfAnAccountAreBounded: an account's own administrators set at most 1,000 places.
+func TestPlacesOfAnAccountAreBounded(t *testing.T) {
+	o := open(t)
+	s := admin.New(o.store, admin.Options{Places: access.NewPlaces(o.store, access.ReadsPublic, 0)})
+	tenant := o.hire(t, "tenant", nil, on("admin", "acca", "accb"))
+	key, none := "key", ""
+	set := func(by admin.By, account, prefix string, reads *string) error {
+		return testenv.Error(s.ChangePlace(t.Context(), by, account, prefix, "", wire.ChangePlace{Reads: reads}))
+	}
+	for i := range 1000 {
+		testenv.OK(t, set(operator, "acca", fmt.Sprint(i), &key))
+	}
+	testenv.Is(t, set(tenant, "acca", "more", &key), admin.ErrConflict, "one too many")
+	testenv.OK(t, set(tenant, "accb", "more", &key))
+	testenv.OK(t, set(operator, "acca", "more", &key))
+	for _, prefix := range []string{"1", "2"} {
+		testenv.OK(t, set(tenant, "acca", prefix, &none))
+	}
+	testenv.OK(t, set(tenant, "acca", "again", &key))
+}

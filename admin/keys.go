@@ -56,6 +56,7 @@ func (s *Service) IssueKey(ctx context.Context, by By, described access.NewKey, 
 			if err := a.mayGive(&k, true, time.Time{}); err != nil {
 				return nil, err
 			}
+			k.Created = a.now
 			return a.act("key.create", k.ID, accountsOf(&k), nil, s.recorded(&k, recordedSecrets{NewSecret: true, NewS3Secret: n.S3 != nil}))
 		}
 		issued, err = access.Create(ctx, s.store, n)

@@ -19,6 +19,8 @@ import (
 const (
 	// maxPlace bounds a place's prefix, or its blob's name, in bytes.
 	maxPlace = 1024
+	// maxPlaces is how many places an account has, as far as its own administrators set them.
+	maxPlaces = 1000
 	// maxReason bounds the reason for a block, in bytes.
 	maxReason = 500
 )
@@ -174,6 +176,9 @@ func (s *Service) ChangePlace(ctx context.Context, by By, account, prefix, name 
 		case !a.administersPlace(p):
 			return fmt.Errorf("%w: it must administer all blobs of the place", ErrBeyond)
 		}
+		if err := s.checkRoom(ctx, a, p); err != nil {
+			return err
+		}
 		is, err := s.store.ChangePlace(ctx, p, func(now *places.Settings, account places.Settings) (*actions.Act, error) {
 			before := placeWith(p, *now)
 			if err := s.change(now, in, account, a.by.Key); err != nil {
@@ -188,6 +193,28 @@ func (s *Service) ChangePlace(ctx context.Context, by By, account, prefix, name 
 		return err
 	})
 	return out, err
+}
+
+// checkRoom returns ErrConflict if the place would be one too many for the account's own
+// administrators, so that one account cannot use up all places. Concurrent requests may exceed it.
+func (s *Service) checkRoom(ctx context.Context, a actor, p places.Place) error {
+	if a.everything() {
+		return nil
+	}
+	if err := s.opt.Places.Renew(ctx); err != nil {
+		return err
+	}
+	rules, err := s.opt.Places.Account(ctx, p.Account)
+	if err != nil || rules.Settings(p).Set() {
+		return err
+	}
+	n := 0
+	for range rules.Places() {
+		if n++; n >= maxPlaces {
+			return fmt.Errorf("%w: the account has %d places with settings, the most that its administrators can set", ErrConflict, maxPlaces)
+		}
+	}
+	return nil
 }
 
 // subjectOf returns a place for an action's record.

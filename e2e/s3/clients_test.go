@@ -178,7 +178,7 @@ func TestResticWithNarrowKey(t *testing.T) {
 		restic -q backup tree
 		restic -q check --read-data
 		restic -q restore latest --target back && diff -r tree back/tree
-		! aws s3 rm --quiet s3://team/restic/config 2>errors; grep -o AccessDenied errors
+		! aws s3 rm --only-show-errors s3://team/restic/config 2>errors; grep -o AccessDenied errors
 		restic -q snapshots --json | grep -o '"short_id"' | wc -l
 		restic -q list locks | wc -l`)
 	testenv.Equal(t, strings.Join(strings.Fields(got), " "), "AccessDenied 2 0", "a refusal, the backups and the locks")
