@@ -124,7 +124,9 @@ var adminCases = []Case{
 				c.fatalf("a node is %+v", n)
 			}
 		}
-		ask := func(target string) *response { return c.send(request{method: "POST", target: "/v1/admin/tasks/" + target}) }
+		ask := func(target string) *response {
+			return c.send(request{method: "POST", target: "/v1/admin/tasks/" + target})
+		}
 		for _, t := range tasks.Tasks {
 			if !t.Startable {
 				ask(t.Task+"/start").refused(409, "conflict")
