@@ -145,8 +145,8 @@ func (c *CORSConfiguration) Find(origin, method string, fields []string) *CORSRu
 
 // matches reports whether a text is as a pattern, in which at most one "*" stands for any text.
 func matches(pattern, text string) bool {
-	before, after, any := strings.Cut(pattern, "*")
-	if !any {
+	before, after, open := strings.Cut(pattern, "*")
+	if !open {
 		return pattern == text
 	}
 	return len(text) >= len(before)+len(after) && strings.HasPrefix(text, before) && strings.HasSuffix(text, after)
