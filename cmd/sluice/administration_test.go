@@ -260,6 +260,7 @@ func TestVariablesNameTheInstance(t *testing.T) {
 	}{
 		{a.node.URL(), "", nil, false},
 		{"", other, nil, true},
+		{a.node.URL(), other, nil, true}, // as in a node's container
 		{a.node.URL(), "", []string{"--data", other}, true},
 		{"http://127.0.0.1:1", other, []string{"--url", a.node.URL()}, false},
 	} {

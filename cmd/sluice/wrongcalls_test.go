@@ -241,13 +241,12 @@ var wrongCalls = []wrongCall{
 	{line: "upload ls prod:team --data x", want: `prod:team/ is on a server: omit the context, or the database`},
 
 	// A server or a database.
-	{line: "key list --url http://h --data x", want: `--url names a server, and --data a database: name one of them, by a flag`},
-	{line: "group show a --context prod --meta postgres://h/d", want: `--context names a server, and --meta a database: name one of them, by a flag`},
-	{line: "bucket list", variables: variables{"SLUICE_URL": "http://h", "SLUICE_META": "postgres://h/d"}, want: `SLUICE_URL names a server, and SLUICE_META a database: name one of them, by a flag`},
+	{line: "key list --url http://h --data x", want: `--url names a server, and --data a database: name one of them`},
+	{line: "group show a --context prod --meta postgres://h/d", want: `--context names a server, and --meta a database: name one of them`},
 	{line: "key list --key-file k", want: `--key-file and --ca-file are for a server: name it with --url or --context`},
 	{line: "key create --scopes read --all-accounts --s3 --s3-secret-key-file k --url http://h", want: `--s3-secret-key-file is for a database: a server has its own`},
 	{line: "check --url http://h", want: `--url and --context require --recorded: everything else is checked on a machine that reaches the instance's stores`},
-	{line: "check --recorded --url http://h --config $FILE", want: `--url names a server, and --config a database: name one of them, by a flag`},
+	{line: "check --recorded --url http://h --config $FILE", want: `--url names a server, and --config a database: name one of them`},
 	{line: "place set team public --data x", want: `--reads is required: the rules of places depend on the instance's setting; --config names the file that has it`},
 	{line: "place set team everyone", want: `WHO everyone: want one of public, key, free, instance, above`},
 	{line: "place block team", want: `place block requires the argument REASON: sluice help place block shows the usage`},

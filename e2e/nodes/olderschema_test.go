@@ -20,7 +20,7 @@ import (
 )
 
 // older makes a database one of the time before the first release.
-var older = fmt.Sprintf(`UPDATE schema_version SET version = %d`, database.DevelopmentSchema)
+var older = fmt.Sprintf(`UPDATE schema_version SET version = %d + version - (SELECT MAX(version) FROM schema_version)`, database.DevelopmentSchema)
 
 // olderFolder returns a stopped data folder with an older schema.
 func olderFolder(t *testing.T) string {
@@ -99,7 +99,7 @@ func TestCommandsLeaveOlderFolders(t *testing.T) {
 		}
 	}
 	leaves("database is older than this program", "897e77e3")
-	e2e.Execute(t, data, `UPDATE schema_version SET version = 1000`)
+	e2e.Execute(t, data, `UPDATE schema_version SET version = version + 1000`)
 	leaves("database is newer than this program")
 }
 

@@ -161,7 +161,10 @@ func (c *Choice) AfterApply(ctx *kong.Context, read *settings.File) error {
 	if c.server != "" || c.database != "" {
 		return nil
 	}
-	c.database = first(true, "data", "meta", "config")
+	// A node's environment, as in a container, names both: its database, and its address.
+	if c.database = first(true, "data", "meta", "config"); c.database != "" {
+		return nil
+	}
 	for _, name := range []string{contexts.EnvURL, contexts.EnvContext} {
 		if c.server == "" && os.Getenv(name) != "" {
 			c.server = name
@@ -176,12 +179,12 @@ func (c *Choice) Named() bool { return strings.HasPrefix(c.server, "--") }
 // ByServer reports whether a flag or a variable names a server.
 func (c *Choice) ByServer() bool { return c.server != "" }
 
-// Database reports whether a flag or a variable names a database. If one names a server as well, it
-// returns an error, since the one that is meant cannot be known.
+// Database reports whether a flag or a variable names a database. If flags name both, it returns an
+// error, since the one that is meant cannot be known.
 func (c *Choice) Database() (bool, error) {
 	switch {
 	case c.server != "" && c.database != "":
-		return false, cli.Usagef("%s names a server, and %s a database: name one of them, by a flag", c.server, c.database)
+		return false, cli.Usagef("%s names a server, and %s a database: name one of them", c.server, c.database)
 	case c.server != "" && c.settings != "":
 		return false, cli.Usagef("%s is for a database: a server has its own", c.settings)
 	}
