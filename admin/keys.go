@@ -26,7 +26,7 @@ func (s *Service) CreateKey(ctx context.Context, by By, in wire.CreateKey, once 
 	if err != nil {
 		return out, err
 	}
-	issued, err := s.IssueKey(ctx, by, n, once)
+	issued, err := s.issueKey(ctx, by, n, once)
 	if err != nil {
 		return out, err
 	}
@@ -36,8 +36,8 @@ func (s *Service) CreateKey(ctx context.Context, by By, in wire.CreateKey, once 
 	return out, nil
 }
 
-// IssueKey is CreateKey for a described key.
-func (s *Service) IssueKey(ctx context.Context, by By, described access.NewKey, once *database.Idempotency) (issued access.Issued, err error) {
+// issueKey is CreateKey for a described key.
+func (s *Service) issueKey(ctx context.Context, by By, described access.NewKey, once *database.Idempotency) (issued access.Issued, err error) {
 	err = s.decide(ctx, by, func(a actor) error {
 		n := described
 		if !n.Expires.IsZero() && !n.Expires.After(a.now) {
@@ -192,15 +192,15 @@ func (s *Service) UpdateKey(ctx context.Context, by By, id string, u KeyUpdate) 
 	if err != nil {
 		return out, err
 	}
-	issued, err := s.ChangeKey(ctx, by, id, change, u.Match, u.Force)
+	issued, err := s.changeKey(ctx, by, id, change, u.Match, u.Force)
 	if err != nil {
 		return out, err
 	}
 	return s.issued(issued), nil
 }
 
-// ChangeKey is UpdateKey for a described change.
-func (s *Service) ChangeKey(ctx context.Context, by By, id string, change access.KeyChange, match func(etag string) bool, force bool) (issued access.Issued, err error) {
+// changeKey is UpdateKey for a described change.
+func (s *Service) changeKey(ctx context.Context, by By, id string, change access.KeyChange, match func(etag string) bool, force bool) (issued access.Issued, err error) {
 	err = s.decide(ctx, by, func(a actor) error {
 		if e := change.Expires; e != nil && !e.IsZero() && !e.After(a.now) {
 			return fmt.Errorf("%w: expires has passed: revoke the key instead", ErrInvalid)

@@ -13,7 +13,7 @@ import (
 )
 
 // A bucket's policy is its account's settings of who may read and list, in S3's words: whatever has
-// set them, the policy says what they are, and a policy that is put changes them.
+// set them, the policy has them, and a policy that is put changes them.
 
 // propertyPolicy is the property with the text of the last policy in a bucket's record.
 const propertyPolicy = "X-Amz-Bucket-Policy"
@@ -29,7 +29,7 @@ func (s *Server) settings(x *call) (access.AccountRules, error) {
 	return s.places.Account(x.Request.Context(), x.account)
 }
 
-// opened returns what the account's settings open to everybody, in the order that Parse has.
+// opened returns the permissions that the account's settings give everybody, in Parse's order.
 func (s *Server) opened(x *call) (open []bucketpolicy.Open, err error) {
 	rules, err := s.settings(x)
 	for p, set := range rules.Places() {
@@ -65,7 +65,7 @@ func (s *Server) setGuard(x *call, guard places.Guard) error {
 	return s.admin.SetGuard(x.Request.Context(), x.by(), x.account, guard)
 }
 
-// reopen makes the account's settings open to everybody what wanted names, and nothing else. It
+// reopen makes the account's settings give everybody the wanted permissions, and no others. It
 // opens before it closes, so if the caller may not open it, nothing has changed. If it fails after
 // a part, repeated it does the rest.
 func (s *Server) reopen(x *call, wanted []bucketpolicy.Open) error {

@@ -44,8 +44,8 @@ func (o opening) wants(t *testing.T, by signerOf, status int, method, path, body
 	return res
 }
 
-// TestBucketPolicy: a policy opens exactly what it says, as far as the operator permits, and says
-// what has been opened otherwise. Invariant 197.
+// TestBucketPolicy: a policy gives exactly its permissions, as far as the operator permits, and
+// shows those that were given otherwise. Invariant 197.
 func TestBucketPolicy(t *testing.T) {
 	o := startOpening(t)
 	policy := strings.ReplaceAll(publicPolicy, "BUCKET", "ours")
@@ -86,7 +86,7 @@ func TestBucketPolicy(t *testing.T) {
 	}
 	opened(200, 403, 200, 403)
 
-	// Another policy closes what it does not name.
+	// Another policy closes names that it does not have.
 	one := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":["arn:aws:s3:::ours/b"]}]}`
 	o.wants(t, o.admin, 204, "PUT", "/ours?policy", one)
 	opened(403, 200, 403, 403)

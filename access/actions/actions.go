@@ -1,5 +1,5 @@
 // Package actions is the contract for the record of administrative actions: who changed which key,
-// limit, alias or rule, from where, and what it was before and after. An action is recorded in the
+// limit, alias or rule, from where, and its state before and after. An action is recorded in the
 // transaction that makes it. Package database has the rules about transactions, waiting and time,
 // package sqlstore implements the contract, and package keystest has its conformance suite.
 package actions
