@@ -14,6 +14,7 @@ import (
 
 	"sluice/access"
 	"sluice/conformance"
+	"sluice/httpapi"
 )
 
 // breakage is a way in which a proxy breaks the server behind it, and the cases that find it.
@@ -28,12 +29,24 @@ type breakage struct {
 // fails. TestServersConform runs all cases against the servers themselves.
 func TestBrokenServersAreFound(t *testing.T) {
 	t.Parallel()
-	for reads, breakages := range map[access.Reads][]breakage{access.ReadsPublic: brokenBlobs(), access.ReadsPaid: brokenPayments()} {
-		service := openService(t, reads)
-		for _, b := range breakages {
+	operated, operator := openAdministered(t, nil)
+	office, tenant := openAdministered(t, []string{account})
+	for _, servers := range []struct {
+		service   *httpapi.Server
+		options   conformance.Options
+		breakages []breakage
+	}{
+		{openService(t, access.ReadsPublic), conformance.Options{}, brokenBlobs()},
+		{openService(t, access.ReadsPaid), conformance.Options{}, brokenPayments()},
+		{operated, conformance.Options{URL: "/sluice", Key: operator}, brokenPlaces()},
+		{office, conformance.Options{URL: "/sluice", Key: tenant, Account: account}, brokenPermission()},
+	} {
+		for _, b := range servers.breakages {
 			t.Run(b.name, func(t *testing.T) {
 				t.Parallel()
-				if !isFound(t, serve(t, service, b.wrap), b.cases) {
+				o := servers.options
+				o.URL, o.Level, o.Match = serve(t, servers.service, b.wrap)+o.URL, conformance.Extended, regexp.MustCompile(b.cases)
+				if !isFound(t, o) {
 					t.Errorf("no case of %s fails", b.cases)
 				}
 			})
@@ -42,12 +55,11 @@ func TestBrokenServersAreFound(t *testing.T) {
 }
 
 // isFound reports whether a case fails on a server.
-func isFound(t *testing.T, url, cases string) bool {
+func isFound(t *testing.T, o conformance.Options) bool {
 	t.Helper()
 	failed := errors.New("a case has failed")
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
-	o := conformance.Options{URL: url, Level: conformance.Extended, Match: regexp.MustCompile(cases)}
 	report, err := conformance.Run(ctx, o, func(r conformance.Result) {
 		if r.Outcome == conformance.Failed {
 			stop(failed)
@@ -57,7 +69,7 @@ func isFound(t *testing.T, url, cases string) bool {
 		t.Fatal(err)
 	}
 	if report.Passed+report.Failed == 0 {
-		t.Fatalf("no case of %s ran", cases)
+		t.Fatalf("no case of %s ran", o.Match)
 	}
 	return err != nil
 }

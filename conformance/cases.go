@@ -19,7 +19,7 @@ var allCases = [][]Case{
 	uploadCases, wrongPartCases, wrongUploadListCases, wrongUploadStatusCases, gapCases, wrongBeginCases,
 	sessionCases, unknownSessionCases, wrongSessionCases, wrongKeyCases, jsonCases,
 	methodCases, unknownRouteCases, headOfRouteCases, nosniffCases, errorCases, serviceCases,
-	hostedCases, needKeyCases, needAdminCases, notHostedCases, adminCases, adminRefusals,
+	hostedCases, needKeyCases, needAdminCases, notHostedCases, adminCases, adminRefusals, placeCases, badPlaceCases,
 	foreignHostCases, foreignOriginCases, ownOriginCases, ignoredKeyCases, localCases, inspectionCases, faultCases,
 	channelCases, localChannelCases, wrongChannelCases, wrongDepositCases, unknownChannelCases,
 	micropaymentCases, signatureCases, formCases, wrongTermsCases, damageCases, notPaymentCases,

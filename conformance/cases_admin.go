@@ -20,6 +20,16 @@ func (c *trial) administers() {
 	}
 }
 
+// operates skips the case unless the run's key administers all accounts. It returns the list of
+// tasks.
+func (c *trial) operates() *response {
+	r := c.send(request{method: "GET", target: "/v1/admin/tasks"})
+	if r.status != 200 {
+		c.skipf("needs a key with the scope admin for all accounts, and a server that serves administrators")
+	}
+	return r
+}
+
 // newKey describes a key for the run's account, with further members.
 func (c *trial) newKey(members string) string {
 	return fmt.Sprintf(`{"label": "conformance", "grants": [{"scopes": ["read"], "accounts": [%q]}]%s}`, c.account, members)
@@ -111,13 +121,9 @@ var adminCases = []Case{
 		c.send(request{method: "PATCH", target: "/v1/admin/groups/" + key.Group, body: `{"limits": {}}`}).refused(428, "precondition_required")
 	}},
 	{Name: "admin/tasks-and-nodes", Section: administration, Level: Extended, check: func(c *trial) {
-		r := c.send(request{method: "GET", target: "/v1/admin/tasks"})
-		if r.status != 200 {
-			c.skipf("needs a key with the scope admin for all accounts, and a server that serves administrators")
-		}
 		var tasks wire.TaskList
 		var nodes wire.NodeList
-		r.json(&tasks)
+		c.operates().json(&tasks)
 		c.send(request{method: "GET", target: "/v1/admin/nodes"}).want(200).json(&nodes)
 		for _, n := range nodes.Nodes {
 			if n.Name == "" || n.Version == "" || n.Ready != (n.Reason == "") {
@@ -143,10 +149,10 @@ var adminCases = []Case{
 	}},
 }
 
-// adminPlaces are the paths that need the scope admin.
-var adminPlaces = []string{"keys", "keys/unknown", "groups", "groups/unknown", "aliases", "damaged", "uploads", "actions", "tasks", "nodes"}
+// adminPaths are the paths that need the scope admin.
+var adminPaths = []string{"keys", "keys/unknown", "groups", "groups/unknown", "aliases", "places", "places/0x1", "damaged", "uploads", "actions", "tasks", "nodes"}
 
-var adminRefusals = needing(rows("admin/needs-key", administration, Extended, adminPlaces, func(path string) string { return strings.ReplaceAll(path, "/", "_") }, func(c *trial, path string) {
+var adminRefusals = needing(rows("admin/needs-key", administration, Extended, adminPaths, func(path string) string { return strings.ReplaceAll(path, "/", "_") }, func(c *trial, path string) {
 	r := c.without().send(request{method: "GET", target: "/v1/admin/" + path})
 	if r.status == 404 {
 		c.skipf("needs a server that serves administrators")

@@ -13,14 +13,16 @@ import (
 	"sluice/test/testenv"
 )
 
+const account = "0x00cd000000000000000000000000000000000000000000000000000000000001"
+
 // TestServersConform runs all cases on servers of each kind. Together they skip none.
 // Invariants 12, 21, 53, 54.
 func TestServersConform(t *testing.T) {
 	t.Parallel()
-	const account = "0x00cd000000000000000000000000000000000000000000000000000000000001"
 	hosted, key := openHosted(t, []string{account})
 	open, anyAccount := openHosted(t, nil)
-	office, administrator := openAdministered(t, account)
+	office, administrator := openAdministered(t, []string{account})
+	operated, operator := openAdministered(t, nil)
 	runs := []struct {
 		name    string
 		handler *httpapi.Server
@@ -30,7 +32,8 @@ func TestServersConform(t *testing.T) {
 		{"local, paid reads", openService(t, access.ReadsPaid), conformance.Options{}},
 		{"hosted", hosted, conformance.Options{URL: "/sluice", Key: key, Account: account}},
 		{"hosted, key for all accounts", open, conformance.Options{URL: "/sluice", Key: anyAccount, Match: regexp.MustCompile("^hosted/|^channel/open")}},
-		{"hosted, administrator", office, conformance.Options{URL: "/sluice", Key: administrator, Account: account, Match: regexp.MustCompile("^admin/")}},
+		{"hosted, administrator", office, conformance.Options{URL: "/sluice", Key: administrator, Account: account, Match: regexp.MustCompile("^admin/|^place/")}},
+		{"hosted, operator", operated, conformance.Options{URL: "/sluice", Key: operator, Account: account, Match: regexp.MustCompile("^admin/|^place/")}},
 	}
 	checked := map[string]bool{}
 	for _, run := range runs {

@@ -46,10 +46,10 @@ func openHosted(t testing.TB, accounts []string) (handler *httpapi.Server, key s
 	return open(t, access.ReadsPaid, &access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, Accounts: accounts})
 }
 
-// openAdministered is openHosted with a key that administers the account.
-func openAdministered(t testing.TB, account string) (handler *httpapi.Server, key string) {
+// openAdministered is openHosted with a key that administers these accounts or, with nil, all.
+func openAdministered(t testing.TB, accounts []string) (handler *httpapi.Server, key string) {
 	t.Helper()
-	return open(t, access.ReadsPaid, &access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: []string{account}})
+	return open(t, access.ReadsPaid, &access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: accounts})
 }
 
 // open returns a service, which is hosted if a key is described.
@@ -78,12 +78,13 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 	t.Cleanup(func() { stop(); settling.Wait() })
 	returns, err := metering.NewReturns(soldSessions, channels, filepath.Join(dir, "returns"), log)
 	testenv.OK(t, err)
+	places := access.NewPlaces(meta, reads, 0)
 	config := httpapi.Config{
 		Payment: terms, Version: "test", Sessions: soldSessions, Channels: channels, Returns: returns, Reads: reads,
 		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 		Faucet: reads == access.ReadsPaid && described == nil, Inspection: meta,
-		Census: meta.Census, Admin: admin.New(meta, admin.Options{}),
+		Census: meta.Census, Admin: admin.New(meta, admin.Options{Places: places}), Places: places,
 	}
 	if described != nil {
 		key = testenv.Must(access.Create(t.Context(), meta, *described))(t).Credential

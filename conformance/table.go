@@ -11,6 +11,7 @@ const (
 	baseURLs       = "Base URLs"
 	operations     = "Operations"
 	accessRules    = "Access"
+	placeRules     = "Places"
 	callersLimits  = "Limits of callers"
 	namesAccounts  = "Names and accounts"
 	unitsLimits    = "Units and limits"

@@ -29,8 +29,9 @@ type trial struct {
 // trialState is shared by one case's trials.
 type trialState struct {
 	requests int
-	blobs    []string // targets of blobs that may have been stored
-	uploads  []string // ids of uploads that may be open
+	blobs    []string  // targets of blobs that may have been stored
+	uploads  []string  // ids of uploads that may be open
+	undo     []request // that end what the case has set
 }
 
 // Outcome is how a case ended.
@@ -366,37 +367,42 @@ func (u upload) status() wire.UploadStatus {
 	return status
 }
 
-// remove removes the case's blobs and uploads. An upload may have become a blob; its state has the
-// name.
+// remove removes the case's blobs and uploads, and undoes its settings. An upload may have become a
+// blob; its state has the name.
 func (c *trial) remove() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), time.Minute)
 	defer cancel()
 	cleaner := *c
 	cleaner.ctx, cleaner.key, cleaner.state = ctx, c.server.key, &trialState{}
+	for _, r := range c.state.undo {
+		if answer, done := cleaner.attempt(r); !done || answer.status != http.StatusOK {
+			c.leave("setting " + r.target)
+		}
+	}
 	for _, id := range c.state.uploads {
-		if target, done := cleaner.attempt("GET", upload{&cleaner, id}.target("")); done {
+		if target, done := cleaner.attempt(request{method: "GET", target: upload{&cleaner, id}.target("")}); done {
 			var status wire.UploadStatus
 			if target.parsed(&status) == nil && status.State == "committed" {
 				c.state.blobs = append(c.state.blobs, "/v1/blobs/"+status.Account+"/"+escaped(status.Name))
 				continue
 			}
 		}
-		cleaner.attempt("DELETE", upload{&cleaner, id}.target(""))
+		cleaner.attempt(request{method: "DELETE", target: upload{&cleaner, id}.target("")})
 	}
 	slices.Sort(c.state.blobs)
 	for _, target := range slices.Compact(c.state.blobs) {
-		if r, done := cleaner.attempt("DELETE", target); !done || r.status >= 500 || r.status == http.StatusMethodNotAllowed {
+		if r, done := cleaner.attempt(request{method: "DELETE", target: target}); !done || r.status >= 500 || r.status == http.StatusMethodNotAllowed {
 			c.leave("blob " + strings.TrimPrefix(target, "/v1/blobs/"))
 		}
 	}
 }
 
 // attempt sends a request that removes something. It reports whether there was a response.
-func (c *trial) attempt(method, target string) (r *response, done bool) {
+func (c *trial) attempt(removal request) (r *response, done bool) {
 	defer func() {
 		if _, stopped := recover().(stop); stopped {
 			r, done = nil, false
 		}
 	}()
-	return c.send(request{method: method, target: target}), true
+	return c.send(removal), true
 }

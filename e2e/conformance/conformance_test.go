@@ -21,7 +21,7 @@ import (
 const account = "0x00cd000000000000000000000000000000000000000000000000000000000001"
 
 // TestCommand runs the command on a local instance, on one with paid reads, and on a hosted network
-// under a path, with keys for one account and for all.
+// under a path, with keys for one account and for all, and with keys of administrators.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	local := e2e.Start(t, e2e.Options{})
@@ -30,6 +30,8 @@ func TestCommand(t *testing.T) {
 	scopes := []string{"--scopes", "read,write,channels"}
 	ofOne := hosted.NewKey(append(scopes, "--accounts", account)...)
 	ofAll := hosted.NewKey(append(scopes, "--all-accounts")...)
+	administrator := hosted.NewKey("--scopes", "admin", "--accounts", account)
+	operator := hosted.NewKey("--scopes", "admin", "--all-accounts")
 	checked := map[string]bool{}
 	for _, run := range []struct {
 		name   string
@@ -41,6 +43,8 @@ func TestCommand(t *testing.T) {
 		{"paid reads", paid, "", nil},
 		{"hosted", hosted, ofOne, []string{"--account", account}},
 		{"hosted, key for all accounts", hosted, ofAll, []string{"--run", "^hosted/|^channel/"}},
+		{"hosted, administrator", hosted, administrator, []string{"--account", account, "--run", "^admin/|^place/"}},
+		{"hosted, operator", hosted, operator, []string{"--run", "^admin/|^place/"}},
 	} {
 		for _, name := range runCommand(t, run.server, run.name, run.key, run.flags) {
 			checked[name] = true
