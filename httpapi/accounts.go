@@ -10,9 +10,6 @@ func (s *Server) listAccounts(x *call) error {
 	if err != nil {
 		return err
 	}
-	if err := x.HoldPage(limit); err != nil {
-		return err
-	}
 	accounts, err := s.blobs.Accounts(x.Request.Context(), q.text("after"), limit+1)
 	if err != nil {
 		return err

@@ -25,28 +25,42 @@ func adminRoutes(s *Server) []router.Route[operation] {
 		table = append(table, router.Route[operation]{Method: method, Pattern: "/v1/admin/" + pattern,
 			Value: operation{rule: requireScope(access.ScopeAdmin), handle: handle, writes: method != http.MethodGet}})
 	}
+	answer := func(method, pattern string, do func(*call, query) (any, error), parameters ...string) {
+		add(method, pattern, answering(do, parameters))
+	}
 	add("GET", "keys", pageHandler(s.admin.Keys, func(p wire.KeyPage) int { return len(p.Keys) }))
-	add("POST", "keys", s.createKey)
-	add("GET", "keys/{keyId}", s.getKey)
-	add("PATCH", "keys/{keyId}", s.updateKey)
-	add("POST", "keys/{keyId}/revoke", s.revokeKey)
+	answer("POST", "keys", s.createKey)
+	answer("GET", "keys/{keyId}", func(x *call, _ query) (any, error) {
+		return s.admin.Key(x.Request.Context(), by(x), x.params.Get("keyId"))
+	})
+	answer("PATCH", "keys/{keyId}", s.updateKey, "force")
+	answer("POST", "keys/{keyId}/revoke", s.revokeKey, "force")
 	add("GET", "groups", pageHandler(s.admin.Groups, func(p wire.GroupPage) int { return len(p.Groups) }))
-	add("GET", "groups/{group}", s.getGroup)
-	add("PATCH", "groups/{group}", s.updateGroup)
+	answer("GET", "groups/{group}", func(x *call, _ query) (any, error) {
+		return s.admin.Group(x.Request.Context(), by(x), x.params.Get("group"))
+	})
+	answer("PATCH", "groups/{group}", s.updateGroup)
 	add("GET", "aliases", pageHandler(s.admin.Aliases, func(p wire.AliasPage) int { return len(p.Aliases) }))
-	add("PUT", "aliases/{bucket}", s.putAlias)
-	add("DELETE", "aliases/{bucket}", s.deleteAlias)
+	answer("PUT", "aliases/{bucket}", s.putAlias)
+	answer("DELETE", "aliases/{bucket}", func(x *call, _ query) (any, error) {
+		return nil, s.admin.DeleteAlias(x.Request.Context(), by(x), x.params.Get("bucket"))
+	})
 	add("GET", "places", s.listPlaces)
-	add("GET", "places/{account}", s.getPlace)
-	add("PATCH", "places/{account}", s.changePlace)
+	answer("GET", "places/{account}", func(x *call, q query) (any, error) {
+		return s.admin.Place(x.Request.Context(), by(x), x.params.Get("account"), q.text("prefix"), q.text("blob"))
+	}, "prefix", "blob")
+	answer("PATCH", "places/{account}", s.changePlace, "prefix", "blob")
 	add("GET", "damaged", pageHandler(s.admin.Damaged, func(p wire.DamagePage) int { return len(p.Damaged) }))
 	add("GET", "uploads", pageHandler(s.openUploads, func(p wire.OpenUploadPage) int { return len(p.Uploads) }))
 	add("GET", "actions", pageHandler(s.admin.Actions, func(p wire.ActionPage) int { return len(p.Actions) }))
-	add("GET", "tasks", listHandler(s.admin.Tasks))
-	add("POST", "tasks/{task}/start", taskHandler(s.admin.StartTask))
-	add("POST", "tasks/{task}/pause", taskHandler(s.admin.PauseTask))
-	add("POST", "tasks/{task}/resume", taskHandler(s.admin.ResumeTask))
-	add("GET", "nodes", listHandler(s.admin.Nodes))
+	answer("GET", "tasks", func(x *call, _ query) (any, error) { return s.admin.Tasks(x.Request.Context(), by(x)) })
+	onTask := func(change func(context.Context, admin.By, string) (wire.Task, error)) func(*call, query) (any, error) {
+		return func(x *call, _ query) (any, error) { return change(x.Request.Context(), by(x), x.params.Get("task")) }
+	}
+	answer("POST", "tasks/{task}/start", onTask(s.admin.StartTask))
+	answer("POST", "tasks/{task}/pause", onTask(s.admin.PauseTask))
+	answer("POST", "tasks/{task}/resume", onTask(s.admin.ResumeTask))
+	answer("GET", "nodes", func(x *call, _ query) (any, error) { return s.admin.Nodes(x.Request.Context(), by(x)) })
 	return table
 }
 
@@ -68,13 +82,10 @@ func by(x *call) admin.By {
 func pageHandler[P any](list func(ctx context.Context, by admin.By, after string, limit int) (P, error), entries func(P) int) func(*call) error {
 	return func(x *call) error {
 		q, limit, err := pageOf(x)
+		if err == nil {
+			err = q.only("after", "limit")
+		}
 		if err != nil {
-			return err
-		}
-		if err := q.only("after", "limit"); err != nil {
-			return err
-		}
-		if err := x.HoldPage(limit); err != nil {
 			return err
 		}
 		page, err := list(x.Request.Context(), by(x), q.text("after"), limit)
@@ -85,31 +96,38 @@ func pageHandler[P any](list func(ctx context.Context, by admin.By, after string
 	}
 }
 
-// listHandler returns a handler for a list without pages.
-func listHandler[L any](list func(ctx context.Context, by admin.By) (L, error)) func(*call) error {
+// answering returns a handler that sends the body that do returns, or none, for a request with
+// these parameters at most. Unless do's error states something else, a repeated change has no
+// second effect.
+func answering(do func(*call, query) (any, error), parameters []string) func(*call) error {
 	return func(x *call) error {
-		if _, err := parameters(x); err != nil {
-			return err
+		q, err := readQuery(x.Request)
+		if err == nil {
+			err = q.only(parameters...)
 		}
-		out, err := list(x.Request.Context(), by(x))
 		if err != nil {
 			return err
 		}
-		return writeJSON(x, http.StatusOK, out)
-	}
-}
-
-// taskHandler returns a handler for a change of a task. Repeated, it has no effect.
-func taskHandler(change func(ctx context.Context, by admin.By, name string) (wire.Task, error)) func(*call) error {
-	return func(x *call) error {
-		if _, err := parameters(x); err != nil {
-			return err
-		}
-		out, err := change(x.Request.Context(), by(x), x.params.Get("task"))
+		body, err := do(x, q)
 		if err != nil {
 			return inDoubt(err, doubtError{retryable: true})
 		}
-		return writeJSON(x, http.StatusOK, out)
+		status := http.StatusOK
+		switch body := body.(type) {
+		case nil:
+			x.WriteHeader(http.StatusNoContent)
+			return nil
+		case wire.Key:
+			x.Fields.Set("Etag", body.ETag)
+		case wire.Group:
+			x.Fields.Set("Etag", body.ETag)
+		case wire.IssuedKey:
+			x.Fields.Set("Etag", body.ETag)
+			if x.Request.Method == http.MethodPost && body.Remedy == "" {
+				status = http.StatusCreated
+			}
+		}
+		return writeJSON(x, status, body)
 	}
 }
 
@@ -135,24 +153,15 @@ func (q query) only(names ...string) error {
 	return nil
 }
 
-// parameters checks that a request has no parameters with other names, and returns them.
-func parameters(x *call, names ...string) (query, error) {
-	q, err := readQuery(x.Request)
-	if err == nil {
-		err = q.only(names...)
-	}
-	return q, err
-}
-
 // forced returns the parameter force.
-func forced(x *call) (bool, error) {
-	q, err := parameters(x, "force")
-	switch text := q.text("force"); {
-	case err != nil:
-		return false, err
-	case text == "" && len(q) == 0, text == "false":
+func (q query) forced() (bool, error) {
+	if _, set := q["force"]; !set {
 		return false, nil
-	case text == "true":
+	}
+	switch q.text("force") {
+	case "false":
+		return false, nil
+	case "true":
 		return true, nil
 	}
 	return false, fmt.Errorf("%w: force must be true or false", exchange.ErrParameter)
@@ -167,132 +176,63 @@ func matchOf(x *call) (func(etag string) bool, error) {
 	return func(etag string) bool { return c.ForWrite(&headers.Validators{ETag: etag}) == headers.ConditionHolds }, c.Malformed()
 }
 
-// writeTagged sends a body that has an ETag.
-func writeTagged(x *call, status int, etag string, body any) error {
-	x.Fields.Set("Etag", etag)
-	return writeJSON(x, status, body)
-}
-
-func (s *Server) createKey(x *call) error {
-	if _, err := parameters(x); err != nil {
-		return err
-	}
+func (s *Server) createKey(x *call, _ query) (any, error) {
 	var in wire.CreateKey
 	body, err := x.readKnown(&in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	once, err := ownedIdempotency(x, "create-key", "", body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	issued, err := s.admin.CreateKey(x.Request.Context(), by(x), in, once)
-	if err != nil {
-		return inDoubt(err, doubtError{retryable: once != nil})
-	}
-	status := http.StatusCreated
-	if issued.Remedy != "" {
-		status = http.StatusOK
-	}
-	return writeTagged(x, status, issued.ETag, issued)
+	return issued, inDoubt(err, doubtError{retryable: once != nil})
 }
 
-func (s *Server) getKey(x *call) error {
-	if _, err := parameters(x); err != nil {
-		return err
-	}
-	k, err := s.admin.Key(x.Request.Context(), by(x), x.params.Get("keyId"))
+func (s *Server) updateKey(x *call, q query) (any, error) {
+	force, err := q.forced()
 	if err != nil {
-		return err
-	}
-	return writeTagged(x, http.StatusOK, k.ETag, k)
-}
-
-func (s *Server) updateKey(x *call) error {
-	force, err := forced(x)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	u := admin.KeyUpdate{Force: force}
 	if u.Match, err = matchOf(x); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := x.readKnown(&u.UpdateKey); err != nil {
-		return err
+		return nil, err
 	}
 	issued, err := s.admin.UpdateKey(x.Request.Context(), by(x), x.params.Get("keyId"), u)
-	if err != nil { // repeated, its condition fails
-		return inDoubt(err, doubtError{})
-	}
-	return writeTagged(x, http.StatusOK, issued.ETag, issued)
+	return issued, inDoubt(err, doubtError{}) // repeated, its condition fails
 }
 
-func (s *Server) revokeKey(x *call) error {
-	force, err := forced(x)
+func (s *Server) revokeKey(x *call, q query) (any, error) {
+	force, err := q.forced()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	k, err := s.admin.RevokeKey(x.Request.Context(), by(x), x.params.Get("keyId"), force)
-	if err != nil {
-		return inDoubt(err, doubtError{retryable: true})
-	}
-	return writeTagged(x, http.StatusOK, k.ETag, k)
+	return s.admin.RevokeKey(x.Request.Context(), by(x), x.params.Get("keyId"), force)
 }
 
-func (s *Server) getGroup(x *call) error {
-	if _, err := parameters(x); err != nil {
-		return err
-	}
-	g, err := s.admin.Group(x.Request.Context(), by(x), x.params.Get("group"))
-	if err != nil {
-		return err
-	}
-	return writeTagged(x, http.StatusOK, g.ETag, g)
-}
-
-func (s *Server) updateGroup(x *call) error {
-	if _, err := parameters(x); err != nil {
-		return err
-	}
+func (s *Server) updateGroup(x *call, _ query) (any, error) {
 	match, err := matchOf(x)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var in wire.UpdateGroup
 	if _, err := x.readKnown(&in); err != nil {
-		return err
+		return nil, err
 	}
 	g, err := s.admin.UpdateGroup(x.Request.Context(), by(x), x.params.Get("group"), match, in)
-	if err != nil {
-		return inDoubt(err, doubtError{})
-	}
-	return writeTagged(x, http.StatusOK, g.ETag, g)
+	return g, inDoubt(err, doubtError{})
 }
 
-func (s *Server) putAlias(x *call) error {
-	if _, err := parameters(x); err != nil {
-		return err
-	}
+func (s *Server) putAlias(x *call, _ query) (any, error) {
 	var in wire.SetAlias
 	if _, err := x.readKnown(&in); err != nil {
-		return err
+		return nil, err
 	}
-	alias, err := s.admin.SetAlias(x.Request.Context(), by(x), x.params.Get("bucket"), in)
-	if err != nil {
-		return inDoubt(err, doubtError{retryable: true})
-	}
-	return writeJSON(x, http.StatusOK, alias)
-}
-
-func (s *Server) deleteAlias(x *call) error {
-	if _, err := parameters(x); err != nil {
-		return err
-	}
-	if err := s.admin.DeleteAlias(x.Request.Context(), by(x), x.params.Get("bucket")); err != nil {
-		return inDoubt(err, doubtError{retryable: true})
-	}
-	x.WriteHeader(http.StatusNoContent)
-	return nil
+	return s.admin.SetAlias(x.Request.Context(), by(x), x.params.Get("bucket"), in)
 }
 
 // openUploads is admin.Service.Uploads with the bound on pages.

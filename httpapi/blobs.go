@@ -297,21 +297,12 @@ func (s *Server) listBlobs(x *call) error {
 	if err != nil {
 		return err
 	}
-	q, err := readQuery(x.Request)
+	q, limit, err := pageOf(x)
 	if err != nil {
 		return err
 	}
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	switch q.text("include") {
-	case "", includeMetadata:
-	default:
+	if include := q.text("include"); include != "" && include != includeMetadata {
 		return fmt.Errorf("%w: include can only be %s", exchange.ErrParameter, includeMetadata)
-	}
-	if err := x.HoldPage(limit); err != nil {
-		return err
 	}
 	page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{
 		Account:   account,

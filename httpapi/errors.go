@@ -177,9 +177,10 @@ func (e *doubtError) Error() string { return e.err.Error() }
 // Unwrap returns the error.
 func (e *doubtError) Unwrap() error { return e.err }
 
-// inDoubt returns d with err if err is database.ErrUnknownOutcome, and otherwise err.
+// inDoubt returns d with err if err is database.ErrUnknownOutcome and no doubtError yet, and
+// otherwise err.
 func inDoubt(err error, d doubtError) error {
-	if !errors.Is(err, database.ErrUnknownOutcome) {
+	if !errors.Is(err, database.ErrUnknownOutcome) || errors.As(err, new(*doubtError)) {
 		return err
 	}
 	d.err = err

@@ -13,9 +13,6 @@ func (s *Server) listSessions(x *call) error {
 	if err != nil {
 		return err
 	}
-	if err := x.HoldPage(limit); err != nil {
-		return err
-	}
 	sessions, more, err := s.inspection.ListSessions(x.Request.Context(), q.text("after"), limit, exchange.PageBytes)
 	if err != nil {
 		return sessionError(err)
@@ -30,9 +27,6 @@ func (s *Server) listSessions(x *call) error {
 func (s *Server) listChannels(x *call) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
-		return err
-	}
-	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
 	channels, err := s.inspection.ListChannels(x.Request.Context(), q.text("after"), limit+1)
@@ -51,9 +45,6 @@ func (s *Server) listChannels(x *call) error {
 func (s *Server) getLedger(x *call) error {
 	q, limit, err := pageOf(x)
 	if err != nil {
-		return err
-	}
-	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
 	id := x.params.Get("channelId")

@@ -2,14 +2,17 @@ package httpapi
 
 import "net/http"
 
-// pageOf returns a list's query, and its limit.
+// pageOf returns a list's query, and its limit, when a page of that size may be made.
 func pageOf(x *call) (query, int, error) {
 	q, err := readQuery(x.Request)
 	if err != nil {
 		return q, 0, err
 	}
 	limit, err := q.limit()
-	return q, limit, err
+	if err != nil {
+		return q, 0, err
+	}
+	return q, limit, x.HoldPage(limit)
 }
 
 // writePage sends a page with this number of entries. They count against the caller's request rate.

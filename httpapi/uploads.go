@@ -158,9 +158,6 @@ func (s *Server) getUpload(x *call) error {
 			return fmt.Errorf("%w: after must be the index of a part", exchange.ErrParameter)
 		}
 	}
-	if err := x.HoldPage(limit); err != nil {
-		return err
-	}
 	u, parts, err := s.blobs.Upload(x.Request.Context(), x.params.Get("uploadId"), after, limit+1)
 	if err != nil {
 		return exchange.UploadError(err)
@@ -183,9 +180,6 @@ func (s *Server) listUploads(x *call) error {
 	}
 	q, limit, err := pageOf(x)
 	if err != nil {
-		return err
-	}
-	if err := x.HoldPage(limit); err != nil {
 		return err
 	}
 	list := s.oldestUploads
