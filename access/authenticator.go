@@ -16,6 +16,7 @@ import (
 	"sluice/access/keys"
 	"sluice/access/sealed"
 	"sluice/database"
+	"sluice/internal/task"
 )
 
 // AuthenticatorOptions are an Authenticator's settings. The zero value works.
@@ -262,24 +263,23 @@ func (a *Authenticator) trusts(v *view) bool {
 // before it is used, until ctx ends. It reports failures to report. It must not be called
 // concurrently.
 func (a *Authenticator) Run(ctx context.Context, report func(error)) {
-	tick := time.NewTicker(a.opt.Poll)
-	defer tick.Stop()
-	for {
-		if err := a.poll(ctx); err != nil && ctx.Err() == nil {
-			report(err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	pollEvery(ctx, a.opt.Poll, a.poll, report)
 }
 
-// poll queries once, with maxTrust as the timeout, after which the last result is no longer used.
+// pollEvery calls poll every period until ctx ends, with maxTrust as its timeout, after which the
+// last result is no longer used. It reports failures to report.
+func pollEvery(ctx context.Context, period time.Duration, poll func(context.Context) error, report func(error)) {
+	task.Repeat(ctx, 0, period, func() {
+		within, cancel := context.WithTimeout(ctx, maxTrust)
+		defer cancel()
+		if err := poll(within); err != nil && ctx.Err() == nil {
+			report(err)
+		}
+	})
+}
+
+// poll queries once.
 func (a *Authenticator) poll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, maxTrust)
-	defer cancel()
 	start := time.Now()
 	version, err := a.store.KeysVersion(ctx)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"sluice/access/keys"
+	"sluice/internal/task"
 )
 
 // maxChunk is the most that passes a pacer at a time, in bytes.
@@ -66,26 +67,11 @@ func (p *pacer) wait(ctx context.Context, n int) error {
 			delayed = true
 			p.hits.Add(1)
 		}
-		if err := sleep(ctx, delay); err != nil {
+		if err := task.Wait(ctx, delay); err != nil {
 			reserved.Cancel()
 			return err
 		}
 		n -= piece
 	}
 	return nil
-}
-
-// sleep waits for d. It returns the error of ctx if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -65,31 +65,15 @@ func (p *Places) Account(ctx context.Context, account string) (AccountRules, err
 // Run queries the store every poll whether places have changed, until ctx ends. It reports
 // failures to report. It must not be called concurrently.
 func (p *Places) Run(ctx context.Context, report func(error)) {
-	tick := time.NewTicker(p.poll)
-	defer tick.Stop()
-	for {
-		if err := p.runOnce(ctx); err != nil && ctx.Err() == nil {
-			report(err)
-		}
+	pollEvery(ctx, p.poll, func(ctx context.Context) error {
 		select {
+		case p.sem <- struct{}{}:
 		case <-ctx.Done():
-			return
-		case <-tick.C:
+			return ctx.Err()
 		}
-	}
-}
-
-// runOnce polls once, with maxTrust as the timeout, after which the last result is no longer used.
-func (p *Places) runOnce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, maxTrust)
-	defer cancel()
-	select {
-	case p.sem <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-p.sem }()
-	return p.query(ctx, true)
+		defer func() { <-p.sem }()
+		return p.query(ctx, true)
+	}, report)
 }
 
 // Renew waits for a query that begins after the call, so that every change that was acknowledged

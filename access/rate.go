@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"sluice/access/keys"
+	"sluice/internal/task"
 )
 
 // RateError is ErrRate with the time after which the request would have been admitted.
@@ -50,7 +51,7 @@ func (r *requestRate) take(ctx context.Context, n int, patience time.Duration) e
 	if delay > patience {
 		return &RateError{RetryAfter: delay}
 	}
-	if err := sleep(ctx, delay); err != nil {
+	if err := task.Wait(ctx, delay); err != nil {
 		tokens.Cancel()
 		return err
 	}

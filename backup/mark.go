@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/bytestore"
+	"sluice/internal/task"
 )
 
 // RepositoryObject is the object that marks a repository.
@@ -68,12 +69,7 @@ func (r *Repository) announce(ctx context.Context, own, other string) (_ context
 	working, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
-		for renewed := time.Now(); ; {
-			select {
-			case <-working.Done():
-				return
-			case <-time.After(renewEvery):
-			}
+		for renewed := time.Now(); task.Wait(working, renewEvery) == nil; {
 			next, err := r.renew(working, own, name)
 			if err == nil {
 				name, renewed = next, time.Now()

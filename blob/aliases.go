@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/task"
 	"sluice/metastore"
 )
 
@@ -54,21 +55,14 @@ func (a *Aliases) Accounts(after string) []string {
 
 // Run looks for changes until ctx ends. It reports failures to report, each time one begins.
 func (a *Aliases) Run(ctx context.Context, report func(error)) {
-	tick := time.NewTicker(aliasPoll)
-	defer tick.Stop()
 	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	task.Repeat(ctx, aliasPoll, aliasPoll, func() {
 		err := a.poll(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			report(err)
 		}
 		failing = err != nil
-	}
+	})
 }
 
 // poll loads the aliases if they have changed. The version is read first, so what is loaded has at

@@ -112,10 +112,8 @@ func (s *Service) onGarbage(ctx context.Context, work func()) {
 			return
 		case <-s.wakeup:
 		}
-		select {
-		case <-ctx.Done():
+		if task.Wait(ctx, garbageDelay) != nil {
 			return
-		case <-time.After(garbageDelay):
 		}
 	}
 }

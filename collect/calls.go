@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/chain"
+	"sluice/internal/task"
 	"sluice/ledger"
 	"sluice/micropay"
 )
@@ -91,12 +92,5 @@ func take(ctx context.Context, slots chan struct{}) (release func(), err error) 
 
 // wait reports whether it waited for about a pause, and false if ctx ended before.
 func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause - rand.N(pause/4+1))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return task.Wait(ctx, pause-rand.N(pause/4+1)) == nil
 }

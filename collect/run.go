@@ -42,19 +42,12 @@ func (c *Collector) Run(ctx context.Context, report task.Report) {
 }
 
 func (c *Collector) reportUntil(ctx context.Context, report task.Report) {
-	tick := time.NewTicker(passInterval)
-	defer tick.Stop()
 	began, before := time.Now(), c.counts.collected.Load()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	task.Repeat(ctx, passInterval, passInterval, func() {
 		collected := c.counts.collected.Load()
 		report(task.Run{Task: task.Settle, Began: began, Count: collected - before, Err: c.failures()})
 		began, before = time.Now(), collected
-	}
+	})
 }
 
 // pass follows the submissions in flight, if they are to be looked at, and begins those that are

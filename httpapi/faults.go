@@ -9,6 +9,7 @@ import (
 	"sluice/bytestore"
 	"sluice/exchange"
 	"sluice/httpapi/internal/faults"
+	"sluice/internal/task"
 	"sluice/metering"
 	"sluice/wire"
 )
@@ -117,7 +118,7 @@ func (s *Server) delay(x *call, f faults.Fault) error {
 	ctx, cancel := context.WithCancel(x.Request.Context())
 	defer cancel()
 	defer context.AfterFunc(s.CutContext(), cancel)()
-	err := faults.Wait(ctx, f.Delay)
+	err := task.Wait(ctx, f.Delay)
 	if s.CutContext().Err() != nil {
 		return exchange.ErrDraining
 	}

@@ -16,6 +16,7 @@ import (
 	"sluice/database"
 	"sluice/history"
 	"sluice/integrity"
+	"sluice/internal/task"
 	"sluice/storage"
 )
 
@@ -187,12 +188,7 @@ func (b *backuper) hold(ctx context.Context) (_ context.Context, release func() 
 	working, cancel := context.WithCancelCause(ctx)
 	var extending sync.WaitGroup
 	extending.Go(func() {
-		for extended := time.Now(); ; {
-			select {
-			case <-working.Done():
-				return
-			case <-time.After(holdEvery):
-			}
+		for extended := time.Now(); task.Wait(working, holdEvery) == nil; {
 			err := extend()
 			if err == nil {
 				extended = time.Now()

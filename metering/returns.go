@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/internal/task"
 	"sluice/internal/vfs"
 	"sluice/ledger"
 	"sluice/paychan"
@@ -129,10 +130,8 @@ func (r *Returns) Run(ctx context.Context) {
 		}
 		pause := minReturnPause
 		for r.tryAll(ctx) > 0 {
-			select {
-			case <-ctx.Done():
+			if task.Wait(ctx, pause) != nil {
 				return
-			case <-time.After(pause):
 			}
 			pause = min(2*pause, maxReturnPause)
 		}

@@ -12,6 +12,7 @@ import (
 	"sluice/chain"
 	"sluice/collect"
 	"sluice/internal/secretfile"
+	"sluice/internal/task"
 	"sluice/ledger"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -204,14 +205,7 @@ func (r *receiverAccount) simulate(ctx context.Context, m *micropay.Micropayment
 // ends. One of another chain is never used, because each of its responses states its chain; watch
 // logs it.
 func (r *receiverAccount) watch(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(chainRetry)
-	defer tick.Stop()
-	for len(r.silent) > 0 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for len(r.silent) > 0 && task.Wait(ctx, chainRetry) == nil {
 		if err := r.compareChains(ctx, log); err != nil {
 			log.Error("a fullnode is not used", "error", err)
 		}
@@ -255,10 +249,8 @@ func (r *receiverAccount) gasPrices(ctx context.Context) (least, usual uint64, e
 // watchGas reads the chain's gas prices until ctx ends, so that micropayments with other prices are
 // refused. It warns once if a chunkset is priced below the gas of its submission.
 func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Service, c *Config, log *slog.Logger) {
-	tick := time.NewTicker(gasInterval)
-	defer tick.Stop()
 	warned := false
-	for {
+	task.Repeat(ctx, 0, gasInterval, func() {
 		prices, err := r.chain.GasPrices(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -272,10 +264,5 @@ func (r *receiverAccount) watchGas(ctx context.Context, channels *paychan.Servic
 				log.Warn("a chunkset costs less than the gas of its submission", "chunkset_price", c.ChunksetPrice, "gas_of_a_collection", fee)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }

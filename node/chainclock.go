@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/chain"
+	"sluice/internal/task"
 )
 
 // chainClockInterval is the interval at which the chain's time is compared with our clock.
@@ -30,16 +31,7 @@ func (c *chainClock) ahead() (time.Duration, error) {
 
 // watch looks at the chain's time until ctx ends.
 func (c *chainClock) watch(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(chainClockInterval)
-	defer tick.Stop()
-	for {
-		c.look(ctx, log)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	task.Repeat(ctx, 0, chainClockInterval, func() { c.look(ctx, log) })
 }
 
 // look asks for the chain's time. While no fullnode answers, the last result counts.

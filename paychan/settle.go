@@ -66,17 +66,10 @@ func (s *Service) Run(ctx context.Context, report task.Report) {
 // It reports ErrUncollected when more payments have expired uncollected.
 func (s *Service) Review(ctx context.Context, report task.Report) {
 	defer s.unsettled.Store(nil)
-	tick := time.NewTicker(settleReview)
-	defer tick.Stop()
 	interrupted := func(error) bool { return ctx.Err() != nil }
-	for {
+	task.Repeat(ctx, 0, settleReview, func() {
 		task.Do(task.ReviewSettlements, report, func() (int64, error) { return s.review(ctx) }, interrupted)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // review looks for amounts that are accepted and not settled, and returns over how many channels a

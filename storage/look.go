@@ -10,6 +10,7 @@ import (
 	"sluice/bytestore"
 	"sluice/database/sqlstore"
 	"sluice/internal/datadir"
+	"sluice/internal/task"
 	"sluice/internal/units"
 	"sluice/internal/vfs"
 )
@@ -166,7 +167,7 @@ func startQuickCheck(wait time.Duration, check func(ctx context.Context, rest fu
 		err := check(ctx, func(took time.Duration) {
 			select {
 			case <-waited:
-				pause(ctx, took)
+				_ = task.Wait(ctx, took) // check returns the error of ctx
 			default:
 			}
 		})
@@ -184,14 +185,5 @@ func startQuickCheck(wait time.Duration, check func(ctx context.Context, rest fu
 	return func() {
 		cancel()
 		<-ended
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

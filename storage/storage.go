@@ -22,6 +22,7 @@ import (
 	"sluice/history"
 	"sluice/integrity"
 	"sluice/internal/datadir"
+	"sluice/internal/task"
 	"sluice/internal/vfs"
 )
 
@@ -265,13 +266,8 @@ func retry(ctx context.Context, fn func() error, passing ...error) error {
 	for attempt := 0; ; attempt++ {
 		err := fn()
 		passes := slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
-		if !passes || attempt == retries {
+		if !passes || attempt == retries || task.Wait(ctx, retryEvery) != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(retryEvery):
 		}
 	}
 }

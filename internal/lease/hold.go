@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/boottime"
+	"sluice/internal/task"
 )
 
 var (
@@ -77,10 +78,8 @@ func (h *holder) acquire(ctx context.Context, patience time.Duration) (expiry ti
 		if !time.Now().Before(end) {
 			return 0, ErrInUse
 		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(time.Second):
+		if err := task.Wait(ctx, time.Second); err != nil {
+			return 0, err
 		}
 	}
 }

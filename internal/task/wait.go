@@ -7,6 +7,9 @@ import (
 
 // Wait waits for d, or until ctx ends, and returns the error of ctx.
 func Wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

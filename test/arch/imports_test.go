@@ -171,7 +171,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "instance"):
 		return slices.Concat([]string{"backup", "metering", "internal", "storage", "blob", "history", "integrity", "database/whole"}, bytes, money), true
 	case within(dir, "backup"):
-		return []string{"integrity", "metastore", "bytestore"}, true
+		return []string{"integrity", "internal/task", "metastore", "bytestore"}, true
 	case within(dir, "storage"):
 		return slices.Concat([]string{"backup", "internal", "blob", "history", "integrity", "database/whole"}, contracts, stores), true
 	case within(dir, "internal/tracing"):
@@ -234,7 +234,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "exchange/headers"):
 		return []string{"blob", "wire"}, true
 	case within(dir, "httpapi/internal/faults"):
-		return []string{"internal/units"}, true
+		return []string{"internal/task", "internal/units"}, true
 	case within(dir, "exchange/transfer"):
 		return []string{"access", "blob", "internal/httpconn"}, true
 	case within(dir, "exchange"):

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"sluice/internal/task"
 )
 
 // ErrCut is returned by a Writer that has sent all that its fault permits.
@@ -86,7 +88,7 @@ func (w *Writer) writeSlowly(p []byte) (int, error) {
 		if err != nil {
 			return total, err
 		}
-		if err := Wait(w.ctx, time.Duration(n)*time.Second/time.Duration(w.fault.Bytes)); err != nil {
+		if err := task.Wait(w.ctx, time.Duration(n)*time.Second/time.Duration(w.fault.Bytes)); err != nil {
 			return total, err
 		}
 	}
@@ -98,16 +100,4 @@ func (w *Writer) write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.sent += int64(n)
 	return n, errors.Join(err, w.control.Flush())
-}
-
-// Wait waits for a duration. It returns the error of ctx if that ends first.
-func Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

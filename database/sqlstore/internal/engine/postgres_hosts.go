@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/task"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
@@ -142,21 +144,14 @@ func (w *hosts) stop() {
 // watch looks at a host until ctx ends.
 func (w *hosts) watch(ctx context.Context, h *host) {
 	defer h.drop()
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
+	task.Repeat(ctx, 0, lookEvery, func() {
 		if len(w.list) > 1 {
 			w.look(ctx, h)
 		} else if w.all.waiting(commitSlow) > 0 {
 			w.look(ctx, h)
 			h.drop()
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 // look finds out which server a host has now.
@@ -209,10 +204,8 @@ func (h *host) ask(ctx context.Context) (server, error) {
 		if err == nil || errors.As(err, &refusal) {
 			return one, err
 		}
-		select {
-		case <-ctx.Done():
+		if task.Wait(ctx, reconnectEvery) != nil {
 			return server{}, err
-		case <-time.After(reconnectEvery):
 		}
 	}
 }
