@@ -145,12 +145,13 @@ func (f Front) StartHAProxy(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// StartVarnish runs Varnish with deploy/varnish.vcl for the first node, and returns its socket.
-func (f Front) StartVarnish(t testing.TB) (socket string) {
+// StartVarnish runs Varnish with deploy/varnish.vcl for the first node, and returns its folder,
+// which has its socket, named socket.
+func (f Front) StartVarnish(t testing.TB) (dir string) {
 	t.Helper()
 	program, err := testenv.VarnishPath()
 	testenv.OK(t, err)
-	dir, err := os.MkdirTemp("", "varnish") // short, because it is part of a socket's path
+	dir, err = os.MkdirTemp("", "varnish") // short, because it is part of a socket's path
 	testenv.OK(t, err)
 	config := filepath.Join(dir, "default.vcl")
 	var replaced [][2]string
@@ -162,10 +163,9 @@ func (f Front) StartVarnish(t testing.TB) (socket string) {
 		}
 	}
 	testenv.OK(t, os.WriteFile(config, []byte(Deployed(t, "varnish.vcl", replaced)), 0o600))
-	socket = filepath.Join(dir, "socket")
 	log := &LogBuffer{}
-	varnish := exec.Command(program, "-F", "-j", "none", "-n", dir, "-a", socket, "-f", config, "-s", "malloc,64m", "-T", "none",
-		"-l", "1m", "-p", "thread_pools=1", "-p", "thread_pool_min=10")
+	varnish := exec.Command(program, "-F", "-j", "none", "-n", dir, "-a", filepath.Join(dir, "socket"), "-f", config, "-s", "malloc,64m",
+		"-T", "localhost:0", "-l", "1m", "-p", "thread_pools=1", "-p", "thread_pool_min=10")
 	varnish.Stdout, varnish.Stderr = log, log
 	testenv.OK(t, varnish.Start())
 	t.Cleanup(func() {
@@ -180,7 +180,7 @@ func (f Front) StartVarnish(t testing.TB) (socket string) {
 			t.Logf("%s: %s", program, Tail(log.String()))
 		}
 	})
-	return socket
+	return dir
 }
 
 // BehindNginx runs nginx with deploy/nginx.conf in front of a service, and returns the
@@ -247,18 +247,19 @@ func StartProxy(t testing.TB, proxy *exec.Cmd, listener *net.TCPListener) {
 	})
 }
 
-// BehindCachingNginx runs nginx before the service with deploy/nginx-cache.conf.
-func (s *Server) BehindCachingNginx() *Server {
+// BehindCachingNginx runs nginx before the service with deploy/nginx-cache.conf. It returns the
+// replacement with which the documented purge is for this nginx.
+func (s *Server) BehindCachingNginx() (through *Server, purge [2]string) {
 	s.T.Helper()
-	listener := ListenHere(s.T)
+	listener, purge := ListenHere(s.T), [2]string{"/var/cache/nginx/sluice", WorkerDir(s.T) + "/cache"}
 	StartNginx(s.T, listener, Front{Nodes: []string{s.Host}}.Nginx(s.T, "unix:DIR/other")+Deployed(s.T, "nginx-cache.conf", [][2]string{
 		{"listen 443 ssl;", "listen " + listener.Addr().String() + ";"},
 		{"ssl_certificate     /etc/ssl/blobs.pem;", ""},
 		{"ssl_certificate_key /etc/ssl/blobs.key;", ""},
-		{"/var/cache/nginx/sluice", WorkerDir(s.T) + "/cache"},
+		purge,
 		{"/var/log/nginx/sluice.log", "DIR/access.log"},
 	}))
-	return s.Through(listener.Addr().String())
+	return s.Through(listener.Addr().String()), purge
 }
 
 // WorkerDir returns a new folder for nginx's worker. It may be another user, who cannot enter the
@@ -271,14 +272,15 @@ func WorkerDir(t testing.TB) string {
 	return dir
 }
 
-// BehindVarnish runs Varnish before the service with deploy/varnish.vcl, on a socket.
-func (s *Server) BehindVarnish() *Server {
+// BehindVarnish runs Varnish before the service with deploy/varnish.vcl, on a socket. It returns
+// the replacement with which the documented purge is for this Varnish.
+func (s *Server) BehindVarnish() (through *Server, purge [2]string) {
 	s.T.Helper()
-	socket := Front{Nodes: []string{s.Host}}.StartVarnish(s.T)
-	through := s.Through("varnish")
+	dir := Front{Nodes: []string{s.Host}}.StartVarnish(s.T)
+	through = s.Through("varnish")
 	through.Client.Transport = &http.Transport{DisableCompression: true, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
 		}}
-	return through
+	return through, [2]string{"varnishadm ", "varnishadm -n " + dir + " "}
 }

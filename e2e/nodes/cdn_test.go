@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,16 +17,17 @@ import (
 type cdn struct {
 	*e2e.Server             // through the cache, without a key
 	origin      *e2e.Server // directly, with a key
+	purge       func()      // runs the documented command
 }
 
 // TestCacheInFront runs caches with the documented configurations in front of a hosted network.
-// Invariants 48, 72.
+// Invariants 48, 72, 198.
 func TestCacheInFront(t *testing.T) {
 	t.Parallel()
 	for _, cache := range []struct {
 		name  string
 		needs testenv.Thing
-		front func(*e2e.Server) *e2e.Server
+		front func(*e2e.Server) (*e2e.Server, [2]string)
 	}{
 		{"nginx", testenv.Nginx, (*e2e.Server).BehindCachingNginx},
 		{"Varnish", testenv.Varnish, (*e2e.Server).BehindVarnish},
@@ -34,7 +36,8 @@ func TestCacheInFront(t *testing.T) {
 			testenv.Require(t, cache.needs)
 			t.Parallel()
 			s := e2e.StartHosted(t, "public", "--public-cache-control", "public, max-age=600")
-			c := cdn{Server: cache.front(s), origin: s.AsAdmin()}
+			front, purge := cache.front(s)
+			c := cdn{Server: front, origin: s.AsAdmin(), purge: func() { documentedPurge(t, purge) }}
 			c.Eventually("the cache does not respond", func() bool {
 				r, err := c.Try("GET", "/v1/info", nil)
 				return err == nil && r.Status == 200
@@ -47,6 +50,7 @@ func TestCacheInFront(t *testing.T) {
 			c.revalidates()
 			c.expires()
 			c.queries()
+			c.closed()
 		})
 	}
 }
@@ -263,4 +267,51 @@ func (c *cdn) queries() {
 		e2e.CheckProblem(c.T, c.Do("GET", target+query, nil), 401, "credential_unknown")
 	}
 	c.Holds(target, data)
+}
+
+// documentedPurge runs the documented command for the cache that this replacement is for.
+func documentedPurge(t *testing.T, replaced [2]string) {
+	t.Helper()
+	for command := range strings.Lines(e2e.BlockOf(t, "docs/operations.md", "sh", replaced[0], nil)) {
+		if mine := strings.Replace(command, replaced[0], replaced[1], 1); mine != command {
+			if out, err := exec.Command("sh", "-ec", mine).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v: %s", mine, err, out)
+			}
+		}
+	}
+}
+
+// closed blocks blobs, and closes their place, while the cache has them by several spellings of
+// their path, and a large one in slices. After the documented purge it must serve none, and serve
+// them again as soon as that ends.
+func (c *cdn) closed() {
+	c.T.Helper()
+	c.origin.Must(204, "PUT", e2e.BlobTarget("0x1", "shut/a"), e2e.Content(3, 1000))
+	c.origin.Must(204, "PUT", e2e.BlobTarget("0x1", "shut/large"), e2e.Content(4, 12<<20))
+	spellings := []string{"shut/a", "%73hut/a", "shut%2Fa", "shut/a?x", "shut/large"}
+	each := func(want func(e2e.Response) bool, failure string) {
+		c.T.Helper()
+		for _, spelled := range spellings {
+			for _, h := range [][]string{nil, {"Range", "bytes=0-9"}} {
+				if r := c.Do("GET", "/v1/blobs/0x1/"+spelled, nil, h...); !want(r) {
+					c.T.Errorf("%s %v: %s: %d %s", spelled, h, failure, r.Status, r.Header.Get("X-Cache"))
+				}
+			}
+		}
+	}
+	served := func(r e2e.Response) bool { return r.Status == 200 || r.Status == 206 }
+	for _, change := range []struct {
+		body, undo string
+		status     int
+	}{{`{"block": "order 7"}`, `{"block": ""}`, 451}, {`{"reads": "key"}`, `{"reads": ""}`, 401}} {
+		each(served, "is not served")
+		c.origin.Must(200, "PATCH", "/v1/admin/places/0x1?prefix=shut/", []byte(change.body))
+		each(func(r e2e.Response) bool { return served(r) && r.Header.Get("X-Cache") == "HIT" }, "the cache had no copy")
+		c.purge()
+		for range 2 {
+			each(func(r e2e.Response) bool { return r.Status == change.status }, "is served after the purge")
+		}
+		c.origin.Must(200, "PATCH", "/v1/admin/places/0x1?prefix=shut/", []byte(change.undo))
+	}
+	each(served, "is not served again")
 }

@@ -27,7 +27,7 @@ func TestSDKsThroughProxies(t *testing.T) {
 		"nginx":   func(f e2e.Front, t *testing.T) string { return f.StartNginx(t) },
 		"HAProxy": func(f e2e.Front, t *testing.T) string { return f.StartHAProxy(t) },
 		"Varnish": func(f e2e.Front, t *testing.T) string {
-			socket := "unix@" + e2e.Front{Nodes: f.Nodes, S3: f.S3}.StartVarnish(t)
+			socket := "unix@" + e2e.Front{Nodes: f.Nodes, S3: f.S3}.StartVarnish(t) + "/socket"
 			return e2e.Front{Nodes: []string{socket}, S3: []string{socket}, Certs: f.Certs}.StartHAProxy(t)
 		},
 	} {
