@@ -140,11 +140,11 @@ func (s *Service) Buckets(ctx context.Context, after string, limit int) (account
 	}
 	marked, err := s.meta.ListAccounts(ctx, metastore.MarkersOf(after), limit+1)
 	for _, a := range slices.Concat(own, marked) {
-		account, ok := metastore.AccountOfMarkers(a.Account)
-		if !ok {
-			account = a.Account
+		if account, ok := metastore.AccountOfMarkers(a.Account); ok {
+			accounts = append(accounts, account)
+		} else if !metastore.IsHidden(a.Account) {
+			accounts = append(accounts, a.Account)
 		}
-		accounts = append(accounts, account)
 	}
 	slices.Sort(accounts)
 	accounts = slices.Compact(accounts)

@@ -12,11 +12,11 @@ func (s *Service) List(ctx context.Context, q metastore.ListQuery) (metastore.Pa
 }
 
 // Accounts returns up to limit accounts that have blobs, sorted by name (bytewise), beginning after
-// the account after. Accounts of markers are not listed.
+// the account after. Accounts of markers and of kept versions are not listed.
 func (s *Service) Accounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
 	list, err := s.meta.ListAccounts(ctx, after, limit)
 	for i := range list {
-		if _, hidden := metastore.AccountOfMarkers(list[i].Account); hidden { // the rest is, too
+		if metastore.IsHidden(list[i].Account) { // the rest is, too
 			return list[:i], err
 		}
 	}

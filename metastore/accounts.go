@@ -6,7 +6,7 @@ import "context"
 type Account struct {
 	Account string
 	Blobs   int64 // number of its blobs, expired ones included until they are purged
-	Bytes   int64 // total size of the same blobs
+	Bytes   int64 // their total size
 }
 
 // Accounts lists the accounts that have blobs. Every method that adds, replaces or removes a blob,

@@ -44,6 +44,14 @@ type Blob struct {
 	// same second as this one, or later. The store sets it on commit.
 	SharedSecond bool
 	Expires      time.Time // zero: never
+
+	// By is who wrote it, as the caller names it, or who removed the blob if it is a Mark. It and
+	// Versioned are stored only if the account keeps versions, and the store sets all below.
+	By        string
+	Versioned bool      // it was committed while the account's state was KeepOn
+	Mark      bool      // it marks that the name's blob was removed
+	Since     time.Time // when it ceased to be current; zero: it is current
+	Until     time.Time // until when it is kept if it is not current; zero: without limit
 }
 
 // UnevenParts is a blob's PartSize if its parts have any sizes, and begin where PartRanges has
@@ -92,9 +100,17 @@ type Precondition func(current *Blob) error
 // BlobName is a blob's account and name.
 type BlobName struct{ Account, Name string }
 
+// VersionName names a blob's version.
+type VersionName struct {
+	BlobName
+	Version Version
+	Null    bool // the version that is not Versioned, whatever Version is
+}
+
 // Copy describes a blob's copy.
 type Copy struct {
 	From         BlobName
+	FromVersion  *VersionName // is copied instead of From if it is not nil
 	To           Blob         // only the members that CopyBlob names are used
 	Restated     bool         // whether the copy has the ContentType and the Metadata of To
 	KeepDate     bool         // whether a blob that is copied to itself keeps Modified and SharedSecond
@@ -107,6 +123,7 @@ type Move struct {
 	From         BlobName
 	To           BlobName
 	Owner        string       // the owner who is charged for the blob from then on, see Usage; empty: none
+	By           string       // who moves it, see Blob
 	Source       Precondition // is called with the source; may be nil
 	Precondition Precondition // is called with the blob that To replaces; may be nil
 	// Made is called with the blob under To if there is no source, and reports whether an earlier
@@ -168,9 +185,10 @@ type Blobs interface {
 	CommitBlob(ctx context.Context, b Blob, extents []Extent, precondition Precondition) (Blob, error)
 
 	// CopyBlob makes the blob c.From's content visible as the blob c.To, and returns that as
-	// stored. Of c.To it takes Account, Name, Owner and Expires, and with c.Restated also
-	// ContentType and Metadata. Everything else is the source's. A blob that c.To replaces is
-	// treated as CommitBlob does. If c.To is c.From, only these members change.
+	// stored. Of c.To it takes Account, Name, Owner, By and Expires, and with c.Restated
+	// also ContentType and Metadata. Everything else is the source's. A blob that c.To replaces is
+	// treated as CommitBlob does. If c.To is c.From, only these members change. If FromVersion is a
+	// version of c.To, and with KeepDate, c.Restated changes the version itself.
 	//
 	// Both blobs are read and written in one transaction. No extents with objects are copied: from
 	// then on both blobs have the same content, which becomes garbage with the last blob that has

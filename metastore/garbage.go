@@ -36,7 +36,7 @@ type Garbage interface {
 	// that is not due.
 	GarbageBacklog(ctx context.Context, grace time.Duration) (Backlog, error)
 
-	// GarbageObjects returns the object names of each of the contents that is garbage and small. A
+	// GarbageObjects returns the object names of each content that is garbage and small. A
 	// content is small if it has at most MaxSmallExtents extents, inline ones included. If it has
 	// no objects, its list is empty. Contents that are live, unknown or not small are not in the
 	// map; garbage that is not small is removed with Extents, DropExtents and DropContent. A call

@@ -13,4 +13,11 @@ const markers = "~"
 func MarkersOf(account string) string { return markers + account }
 
 // AccountOfMarkers returns the account for which MarkersOf returns this one, if there is one.
-func AccountOfMarkers(account string) (string, bool) { return strings.CutPrefix(account, markers) }
+func AccountOfMarkers(account string) (string, bool) {
+	of, ok := strings.CutPrefix(account, markers)
+	return of, ok && !IsHidden(of)
+}
+
+// IsHidden reports whether an account is one that MarkersOf or KeptOf returns. These follow all
+// other accounts.
+func IsHidden(account string) bool { return strings.HasPrefix(account, markers) }

@@ -27,6 +27,7 @@ type Upload struct {
 	Expires     time.Time // the resulting blob's; zero: never
 	CreateOnly  bool      // the upload can be completed only if there is no blob under that name
 	Owner       string    // the owner who is charged for the parts, and then for the blob, see Usage; empty: none
+	By          string    // the resulting blob's
 
 	// Set by the store.
 	State    UploadState
@@ -41,6 +42,8 @@ type Upload struct {
 	Size     int64
 	CRC64    uint64
 	Modified time.Time
+	// Versioned is the blob's, which has the Content and Modified of the upload.
+	Versioned bool
 }
 
 // Part is an upload's part, as last written.

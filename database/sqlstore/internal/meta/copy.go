@@ -196,6 +196,11 @@ type movedOutcome struct {
 	Modified     time.Time           `json:"modified"`
 	SharedSecond bool                `json:"sharedSecond,omitempty"`
 	Expires      time.Time           `json:"expires,omitzero"`
+	By           string              `json:"by,omitempty"`
+	Versioned    bool                `json:"versioned,omitempty"`
+	Mark         bool                `json:"-"`
+	Since        time.Time           `json:"-"`
+	Until        time.Time           `json:"-"`
 }
 
 func encodeMoved(b metastore.Blob) ([]byte, error) {

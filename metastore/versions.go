@@ -1,0 +1,168 @@
+package metastore
+
+import (
+	"context"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"sluice/access/actions"
+)
+
+// VersionOf returns a blob's version.
+func VersionOf(b *Blob) (v Version) {
+	binary.BigEndian.PutUint64(v[:8], uint64(b.Modified.UnixMicro()))
+	copy(v[8:], b.Content[8:])
+	return v
+}
+
+// KeepState is whether an account keeps the blobs that are replaced or deleted.
+type KeepState int
+
+// The states of an account. There is no way back to KeepNever.
+const (
+	KeepNever KeepState = iota // nothing is kept, nor ever was
+	KeepOn                     // everything is kept
+	KeepOff                    // only the blobs that were committed while it was KeepOn
+)
+
+// MaxKept is the greatest Keeping.Most.
+const MaxKept = 100
+
+// Keeping is an account's setting: which versions it keeps.
+type Keeping struct {
+	State KeepState
+	For   time.Duration // how long a version is kept after it ceased to be current; 0: for ever
+	Most  int           // versions of one name besides the current one, marks not counted; 0: any number
+
+	// Set by the store.
+
+	Changed time.Time // zero: never
+	Pending bool      // older versions are yet to be treated by the setting
+	Handled int64     // how many versions were treated since it was changed
+}
+
+// AccountKeeping is an account with its Keeping.
+type AccountKeeping struct {
+	Account string
+	Keeping
+}
+
+// VersionQuery selects a page of an account's versions.
+type VersionQuery struct {
+	ListQuery // After is a name or a group
+	// AfterVersion is the version of the name After that the page begins behind; zero: behind all.
+	AfterVersion Version
+}
+
+// VersionPage is a page of versions, sorted by name and, within a name, the newest first.
+type VersionPage struct {
+	Versions    []Blob   // marks too; only the current one has no Since
+	Prefixes    []string // groups, as in Page
+	Next        string   // After for the next page; empty on the last page
+	NextVersion Version  // AfterVersion for the next page
+}
+
+// Removal describes a blob's removal.
+type Removal struct {
+	BlobName
+	By           string       // who removes it; stored with the mark
+	Owner        string       // who is charged for the mark if there is no blob; otherwise the blob's owner is
+	Mark         bool         // whether a mark is also set if there is no blob
+	Precondition Precondition // may be nil
+}
+
+// Removed is a removal's result.
+type Removed struct {
+	Existed bool      // whether there was a blob or version, expired or not
+	Blob    Blob      // that was removed; zero if there was none
+	Mark    Blob      // the mark that was set; zero if none was
+	Garbage ContentID // the content that has become garbage; zero: none has, for it is kept or shared
+}
+
+// Versions keeps replaced and deleted blobs in the accounts that have such a Keeping. The account's
+// setting is read in the transaction of each write, so a write that begins after SetKeeping has
+// returned obeys it. Names that begin with U+0000 are never kept, and no other name may have
+// U+0000. An account's markers (see MarkersOf) are kept as its blobs are.
+//
+// A blob ceases to be current when it is replaced, removed, moved away or, if it has expired,
+// purged. It then stays as a version until its Until, unless more than Keeping.Most newer ones are
+// kept. A removal, a move and a purge leave a mark as the newest version: a Blob with Mark and
+// without bytes. A name's versions have strictly ascending Modified.
+//
+// In the state KeepOff a commit is not Versioned, and replaces its name's version that is not
+// Versioned for good, be it current or kept: a name has at most one. A removal then sets a mark
+// that is not Versioned, if the name has other versions.
+type Versions interface {
+	// Keeping returns an account's setting, zero if there is none.
+	Keeping(ctx context.Context, account string) (Keeping, error)
+
+	// SetKeeping changes an account's setting and returns it as stored. It calls change within the
+	// transaction, possibly several times, and records the act that it returns, which may be nil.
+	// With an error of change nothing is changed, and SetKeeping returns it. KeepNever after
+	// another state is stored as KeepOff.
+	SetKeeping(ctx context.Context, account string, change func(*Keeping) (*actions.Act, error)) (Keeping, error)
+
+	// ListKeeping returns up to limit accounts with settings, sorted, beginning after after.
+	ListKeeping(ctx context.Context, after string, limit int) ([]AccountKeeping, error)
+
+	// ApplyKeeping treats up to limit older versions by the settings that have changed, at least a
+	// minute after the change, and returns how many it has treated: 0 if there are no more.
+	ApplyKeeping(ctx context.Context, limit int) (int, error)
+
+	// OpenVersion is OpenBlob for a version, current or not. A mark is returned as a Blob with
+	// Mark. It returns ErrNotFound if there is no such version.
+	OpenVersion(ctx context.Context, v VersionName) (Blob, []Extent, error)
+
+	// RemoveBlob removes a blob as DeleteBlob does, and returns more.
+	RemoveBlob(ctx context.Context, r Removal) (Removed, error)
+
+	// DeleteVersion removes a version for good. If it was its name's newest, and the next one is
+	// neither a mark nor expired, that becomes current again, with its Modified. The precondition
+	// is called with the version, a mark too, and may be nil.
+	DeleteVersion(ctx context.Context, v VersionName, precondition Precondition) (Removed, error)
+
+	// ListVersions returns one page. Its cost grows with the entries that it returns. In an account
+	// without versions it returns the blobs. An expired blob is listed as a version until it is
+	// purged.
+	ListVersions(ctx context.Context, q VersionQuery) (VersionPage, error)
+}
+
+// kept begins the accounts that KeptOf returns, behind all accounts of markers.
+const kept = "~~"
+
+// KeptOf returns the account under which the versions of an account, or of its account of markers,
+// are stored that are not current. There they are treated as all blobs are.
+func KeptOf(account string) string { return kept + account }
+
+// digits is the number of bytes for a time in KeptName, with three bits each.
+const digits = 22
+
+// KeptName returns the name under which a version is stored that is not current. In byte order
+// such names are as the blobs' names, and a blob's versions the newest first. The end consists of
+// bytes that no UTF-8 text has, so that no delimiter matches there.
+func KeptName(name string, modified time.Time) string {
+	v := ^(uint64(modified.UnixMicro()) ^ 1<<63)
+	b := append(append(make([]byte, 0, len(name)+1+digits), name...), 0)
+	for i := range digits {
+		b = append(b, 0xf8|byte(v>>(3*(digits-1-i)))&7)
+	}
+	return string(b)
+}
+
+// KeptBlob returns the blob for which KeptOf and KeptName return this account and name, with its
+// time, and reports whether there is one.
+func KeptBlob(account, name string) (blob BlobName, modified time.Time, ok bool) {
+	of, ok := strings.CutPrefix(account, kept)
+	at := len(name) - digits
+	if !ok || at < 1 || name[at-1] != 0 {
+		return BlobName{}, time.Time{}, false
+	}
+	var v uint64
+	for _, c := range []byte(name[at:]) {
+		v = v<<3 | uint64(c&7)
+	}
+	modified = time.UnixMicro(int64(^v ^ 1<<63)).UTC()
+	blob = BlobName{Account: of, Name: name[:at-1]}
+	return blob, modified, KeptName(blob.Name, modified) == name
+}
