@@ -129,7 +129,6 @@ type Development struct {
 // Limits bound callers' use.
 type Limits struct {
 	MaxRequests              int
-	MaxConnections           int   // 0 for as many as the limit of open files allows
 	MaxConnectionsPerAddress int64 // 0 for the profile's default, or keys.Unlimited
 	KeyLimits                keys.Limits
 	AddressLimits            keys.Limits

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// MaxDefaultConnections is the greatest default for Config.MaxConnections.
-	MaxDefaultConnections = 20_000
+	// maxConnections is the greatest number of connections that are served concurrently.
+	maxConnections = 20_000
 	// reservedFiles is the number of open files left for the database, the logs,
 	// and everything else without a limit of its own.
 	reservedFiles = 256
@@ -19,12 +19,13 @@ const (
 	maxKeptFiles = 1024
 )
 
-// newConnections returns the limits of connections.
+// newConnections returns the limits of connections: as many as the process may have open files for.
 func (c *Config) newConnections() (*connlimit.Limiter, error) {
-	limit, err := c.maxConnections()
+	files, err := openFileLimit()
 	if err != nil {
 		return nil, err
 	}
+	limit := connectionsFor(files, c.MaxRequests)
 	connections := connlimit.New(limit, httpapi.ConnectionRefusal(c.Profile == Hosted))
 	connections.PerAddress = c.connectionsPerAddress(limit)
 	connections.Exempt, err = c.trustedProxies()
@@ -47,18 +48,6 @@ func (c *Config) connectionsPerAddress(limit int) int {
 	}
 }
 
-// maxConnections returns how many connections are served concurrently.
-func (c *Config) maxConnections() (int, error) {
-	if c.MaxConnections > 0 {
-		return c.MaxConnections, nil
-	}
-	files, err := openFileLimit()
-	if err != nil {
-		return 0, err
-	}
-	return connectionsFor(files, c.MaxRequests), nil
-}
-
 // keptFilesFor returns how many files of objects a limit of open files allows to stay
 // open for later reads.
 func keptFilesFor(files uint64) int { return int(min(files/16, maxKeptFiles)) }
@@ -69,5 +58,5 @@ func keptFilesFor(files uint64) int { return int(min(files/16, maxKeptFiles)) }
 func connectionsFor(files uint64, requests int) int {
 	available := int(min(files, 1<<20)) - reservedFiles - keptFilesFor(files)
 	available = available * 16 / 17
-	return min(max(available/2, available-requests, 16), MaxDefaultConnections)
+	return min(max(available/2, available-requests, 16), maxConnections)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice/access/keys"
+	"sluice/test/testenv"
 )
 
 // TestConnectionsFitIntoTheOpenFiles checks that with the maximum number of requests
@@ -13,7 +14,7 @@ func TestConnectionsFitIntoTheOpenFiles(t *testing.T) {
 	for _, files := range []uint64{512, 1024, 4096, 8192, 20_000, 65_536, 1 << 20, math.MaxUint64} {
 		for _, requests := range []int{1, 100, 4096, 1 << 30} {
 			n := connectionsFor(files, requests)
-			if n < 1 || n > MaxDefaultConnections {
+			if n < 1 || n > maxConnections {
 				t.Errorf("%d files, %d requests: %d connections", files, requests, n)
 			}
 			if taken := uint64(n + n/16 + min(n, requests) + keptFilesFor(files) + reservedFiles); taken > files {
@@ -29,17 +30,6 @@ func TestConnectionsFitIntoTheOpenFiles(t *testing.T) {
 	}
 }
 
-func TestMaxConnections(t *testing.T) {
-	for _, test := range []struct{ chosen, least, most int }{
-		{7, 7, 7}, {50_000, 50_000, 50_000}, {0, 1, MaxDefaultConnections},
-	} {
-		c := Config{Limits: Limits{MaxConnections: test.chosen, MaxRequests: 4096}}
-		if got, err := c.maxConnections(); err != nil || got < test.least || got > test.most {
-			t.Errorf("%+v: %d, %v", test, got, err)
-		}
-	}
-}
-
 func TestConnectionsPerAddress(t *testing.T) {
 	for _, test := range []struct {
 		profile Profile
@@ -52,9 +42,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 		{Hosted, 7, 7},
 		{Hosted, keys.Unlimited, 0},
 	} {
-		c := Config{Profile: test.profile, Limits: Limits{MaxConnections: 1000, MaxConnectionsPerAddress: test.chosen}}
-		if connections, err := c.newConnections(); err != nil || connections.PerAddress != test.want {
-			t.Errorf("%s, --max-connections-per-address %d: %d, %v, want %d", test.profile, test.chosen, connections.PerAddress, err, test.want)
-		}
+		c := Config{Profile: test.profile, Limits: Limits{MaxConnectionsPerAddress: test.chosen}}
+		testenv.Equal(t, c.connectionsPerAddress(1000), test.want, "%s, --max-connections-per-address %d", test.profile, test.chosen)
 	}
 }

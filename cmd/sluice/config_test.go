@@ -89,7 +89,6 @@ func TestBadConfiguration(t *testing.T) {
 		"--trusted-proxies proxy":       {"--trusted-proxies", "10.0.0.1,proxy"},
 		"either requires the other":     {"--tls-key", "tls.key"},
 		"--drain-wait -1s":              {"--drain-wait=-1s"},
-		"--max-connections -1":          {"--max-connections=-1"},
 		"--staging-size 31MiB: must be": {"--staging-size", "31MiB"},
 	} {
 		if _, err := parse(t, args...); err == nil || !strings.Contains(err.Error(), want) {

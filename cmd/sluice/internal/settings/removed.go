@@ -21,6 +21,7 @@ var Removed = func() map[string]string {
 		"settle-parallel": "256 submissions are sent concurrently",
 		"max-settle-gas":  "a micropayment may cost a coin of gas (10^8 of the smallest), and what --coin-price allows",
 		"channel-refresh": "a channel is read again after 30 seconds",
+		"max-connections": "as many connections are served as the process may have open files for (LimitNOFILE of systemd, ulimit -n), at most 20000",
 		"session-ttl":     "a session lives for 30 days",
 		"channel-ttl":     "a channel lives for 90 days, unless the request chooses another time",
 		"purge-every":     "what has expired is removed every minute",

@@ -252,9 +252,6 @@ func limitSettings(c *Configuration) []Setting {
 	return Limits.with([]Setting{
 		{Name: "max-requests", Value: Constant(&n.MaxRequests, "4096"), Check: AtLeast(&n.MaxRequests, 1),
 			Help: "Maximum number of concurrent requests of all callers. Those without a key get at most three quarters."},
-		{Name: "max-connections", Value: optional(&n.MaxConnections), placeholder: "N", words: "what the limit of open files allows, at most " + strconv.Itoa(node.MaxDefaultConnections),
-			Check: notNegative(&n.MaxConnections),
-			Help:  "Maximum number of connections."},
 		{Name: "max-connections-per-address", Value: optional((*count)(&n.MaxConnectionsPerAddress)), placeholder: "N", words: "unlimited; a quarter of all if hosted",
 			Help: "Maximum number of connections of one address (IPv6: of one /64), except trusted proxies, or unlimited."},
 	})
