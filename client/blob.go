@@ -24,6 +24,7 @@ type Blob struct {
 	LastModified time.Time
 	Expires      time.Time // zero: never
 	SHA256       []byte    // 32 bytes, if the writer sent it
+	Version      string    // its id; "" if the account does not keep versions
 
 	// The writer's further headers. A listing has them only on request. Only a listing, Copy and
 	// Move return CacheControl.
@@ -43,7 +44,12 @@ func checkStored(stored, sent string) error {
 
 // Head returns a blob's properties. It returns ErrNotFound, or ErrGone if it has expired.
 func (c *Client) Head(ctx context.Context, account, name string) (Blob, error) {
-	path, err := blobPath(account, name)
+	return c.HeadVersion(ctx, account, name, "")
+}
+
+// HeadVersion is Head for a version; "" is the current one. It returns ErrNotFound for a mark, too.
+func (c *Client) HeadVersion(ctx context.Context, account, name, version string) (Blob, error) {
+	path, err := versionPath(account, name, version)
 	if err != nil {
 		return Blob{}, err
 	}
@@ -65,13 +71,18 @@ func (c *Client) head(ctx context.Context, path, name string) (Blob, error) {
 
 // DeleteOptions are the options of Delete.
 type DeleteOptions struct {
-	IfMatch string // deletes only the version with this ETag
+	IfMatch string // deletes only a blob with this ETag
+
+	// Version is the id of a version to delete for good. "" deletes the blob: an account that keeps
+	// versions keeps it, and has a mark.
+	Version string
 }
 
-// Delete removes a blob. It succeeds if there is none, unless the options have a condition: then it
-// returns ErrPreconditionFailed.
+// Delete removes a blob, or one of its versions. It succeeds if there is none, unless the options
+// have a condition: then it returns ErrPreconditionFailed. To delete a version the key needs admin.
+// If it was the newest, the one before it is current again, unless that is a mark.
 func (c *Client) Delete(ctx context.Context, account, name string, o DeleteOptions) error {
-	path, err := blobPath(account, name)
+	path, err := versionPath(account, name, o.Version)
 	if err != nil {
 		return err
 	}
@@ -87,7 +98,7 @@ func (c *Client) Delete(ctx context.Context, account, name string, o DeleteOptio
 // parseBlob returns the properties in a response's header, for a blob with size bytes.
 func parseBlob(name string, h http.Header, size int64) (Blob, error) {
 	b := Blob{
-		Name: name, Size: size, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"),
+		Name: name, Size: size, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"), Version: h.Get(wire.HeaderBlobVersion),
 		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: h.Get("Content-Language"),
 	}
 	for field, values := range h {
@@ -136,6 +147,7 @@ func (b *Blob) check() error {
 	return cmp.Or(
 		checkSize("size", b.Size, maxBlobSize),
 		checkETag(b.ETag, b.Size),
+		checkVersion(b.Version),
 		checkLength("Content-Type", b.ContentType, wire.MaxHeaderBytes),
 		checkLength("Cache-Control", b.CacheControl, wire.MaxCacheControl),
 		checkLength("Content-Disposition", b.ContentDisposition, wire.MaxContentDisposition),

@@ -21,7 +21,8 @@ type TargetConditions struct {
 
 // CopyOptions are the options of Copy.
 type CopyOptions struct {
-	IfMatch string           // copies only the version with this ETag; ErrPreconditionFailed otherwise
+	IfMatch string           // copies only a blob with this ETag; ErrPreconditionFailed otherwise
+	Version string           // a version's id; "": the current one
 	Target  TargetConditions // if the copy's own effect may have made one false: ErrOutcomeUnknown
 	Expires time.Time        // when the copy expires; zero: never
 
@@ -34,10 +35,11 @@ type CopyOptions struct {
 	Metadata           map[string]string // custom headers without "Blob-Meta-"
 }
 
-// Copy makes the bytes of a blob readable under another name of the same service, and returns the
+// Copy makes a blob's bytes readable under another name in the same service, and returns the
 // copy. The service transfers no bytes, whatever their number. The copy replaces a blob of that
 // name, and is independent of its source from then on. A copy onto the source changes its expiry
-// and, with Replace, its metadata.
+// and, with Replace, its metadata. A copy of a version onto its own name makes it current again, as
+// a new version.
 //
 // Copy returns ErrNotFound if there is no source, and ErrGone if it has expired. It needs a key
 // that may write to the target's account and may read the source without payment. PutObject copies
@@ -52,7 +54,7 @@ func (c *Client) Copy(ctx context.Context, from, to BlobName, o CopyOptions) (Bl
 		body.ReplaceMetadata, body.ContentType, body.CacheControl = &o.Replace, &o.ContentType, &o.CacheControl
 		body.ContentDisposition, body.ContentLanguage, body.Metadata = &o.ContentDisposition, &o.ContentLanguage, o.Metadata
 	}
-	r, err := newTransfer("copy a blob", from, to, o.IfMatch)
+	r, err := newTransfer("copy a blob", from, o.Version, to, o.IfMatch)
 	if err != nil {
 		return Blob{}, err
 	}
@@ -76,7 +78,7 @@ type MoveOptions struct {
 // Move returns ErrNotFound if there is no such blob, and ErrGone if it has expired. It needs a key
 // that may write to both accounts.
 func (c *Client) Move(ctx context.Context, from, to BlobName, o MoveOptions) (Blob, error) {
-	r, err := newTransfer("move a blob", from, to, o.IfMatch)
+	r, err := newTransfer("move a blob", from, "", to, o.IfMatch)
 	if err != nil {
 		return Blob{}, err
 	}
@@ -85,8 +87,8 @@ func (c *Client) Move(ctx context.Context, from, to BlobName, o MoveOptions) (Bl
 }
 
 // newTransfer returns a request to copy or to move a blob, without its body.
-func newTransfer(name string, from, to BlobName, ifMatch string) (*request, error) {
-	path, err := blobPath(from.Account, from.Name)
+func newTransfer(name string, from BlobName, version string, to BlobName, ifMatch string) (*request, error) {
+	path, err := versionPath(from.Account, from.Name, version)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +125,12 @@ func (c *Client) transfer(ctx context.Context, r *request, to BlobName, body wir
 		}
 		return cmp.Or(checkWord("account", made.Account, maxWord), b.check())
 	}
-	if _, err := c.call(ctx, r, &made); err != nil {
+	h, err := c.call(ctx, r, &made)
+	if err != nil {
 		return Blob{}, err
+	}
+	if b.Version = h.Get(wire.HeaderBlobVersion); checkVersion(b.Version) != nil {
+		return Blob{}, r.failed(checkVersion(b.Version))
 	}
 	return b, nil
 }

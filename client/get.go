@@ -22,6 +22,9 @@ type GetOptions struct {
 	IfMatch     string
 	IfNoneMatch string
 
+	// Version is a version's id; "": the current one. The key needs read.
+	Version string
+
 	// SkipVerify omits the comparison with the blob's ETag and SHA-256.
 	SkipVerify bool
 
@@ -50,11 +53,11 @@ type source struct {
 	path    string
 	name    string
 	options GetOptions
-	etag    string // of the version in use; "" until the first response, then it is not written
+	etag    string // that is in use; "" until the first response, then it is not written
 }
 
 func (c *Client) source(account, name string, o GetOptions) (*source, error) {
-	path, err := blobPath(account, name)
+	path, err := versionPath(account, name, o.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +97,7 @@ func (s *source) get(ctx context.Context, offset, end int64) (*http.Response, er
 type content struct {
 	io.ReadCloser
 	blob  Blob
-	begin int64 // of the body in the blob
+	begin int64 // where the body begins in the blob
 	end   int64 // the blob's first byte after the body
 }
 

@@ -130,11 +130,14 @@ var hostileCalls = []struct {
 	{"list", func(c *calling) error {
 		return last(c.List(c.ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/"}))
 	}},
+	{"list versions", func(c *calling) error {
+		return last(c.Versions(c.ctx, "team", client.ListOptions{Prefix: "p/", Delimiter: "/"}))
+	}},
 	{"list uploads", func(c *calling) error { return last(c.Uploads(c.ctx, "team")) }},
 	{"list accounts", func(c *calling) error { return last(c.Accounts(c.ctx)) }},
 	{"administer", func(c *calling) error {
 		a := c.Admin()
-		return errors.Join(last(a.Keys(c.ctx)), last(a.Groups(c.ctx)), last(a.Damaged(c.ctx)), last(a.Uploads(c.ctx)), last(a.Actions(c.ctx)), testenv.Error(a.Tasks(c.ctx)), testenv.Error(a.Nodes(c.ctx)))
+		return errors.Join(last(a.Keys(c.ctx)), last(a.Groups(c.ctx)), last(a.Damaged(c.ctx)), last(a.Uploads(c.ctx)), last(a.Actions(c.ctx)), last(a.Versions(c.ctx)), testenv.Error(a.Tasks(c.ctx)), testenv.Error(a.Nodes(c.ctx)))
 	}},
 	{"create a key", func(c *calling) error {
 		return testenv.Error(c.Admin().CreateKey(c.ctx, wire.CreateKey{}, client.CreateKeyOptions{}))
@@ -239,6 +242,9 @@ func TestBadResponses(t *testing.T) {
 		return map[string]string{"ETag": etag, "Content-Range": contentRange}
 	}
 	with := func(name, value string) map[string]string { return map[string]string{"ETag": etag, name: value} }
+	versions := func(page string) step { return respond(200, nil, `{"versions":[`+page+`}`) }
+	older, newer := strings.Repeat("0", 31)+"1", strings.Repeat("0", 31)+"2"
+	version := func(name, id string) string { return fmt.Sprintf(`{"name":%q,"version":%q}`, name, id) }
 	blobs := func(list string) step { return respond(200, nil, `{"blobs":[`+list+`]}`) }
 	channel := func(more string) step {
 		return respond(200, nil, `{"channelId":"C","paymentChannelId":"1","deposit":"1","accepted":"0","credit":"0","settled":"0","sequenceNumber":"0","state":"open"`+more+`}`)
@@ -259,6 +265,10 @@ func TestBadResponses(t *testing.T) {
 		"list": func(c *client.Client) error {
 			return last(c.List(t.Context(), "team", client.ListOptions{Prefix: "p/", Delimiter: "/", PageSize: 2}))
 		},
+		"versions": func(c *client.Client) error {
+			return last(c.Versions(t.Context(), "team", client.ListOptions{Prefix: "p/", Delimiter: "/", PageSize: 2}))
+		},
+		"kept":     func(c *client.Client) error { return testenv.Error(c.Admin().AccountVersions(t.Context(), "team")) },
 		"uploads":  func(c *client.Client) error { return last(c.Uploads(t.Context(), "team")) },
 		"accounts": func(c *client.Client) error { return last(c.Accounts(t.Context())) },
 		"keys":     func(c *client.Client) error { return last(c.Admin().Keys(t.Context())) },
@@ -316,6 +326,17 @@ func TestBadResponses(t *testing.T) {
 		"next without entries":        {"list", []step{respond(200, nil, `{"next":"p/a"}`)}, "next"},
 		"next before the entries":     {"list", []step{respond(200, nil, `{"blobs":[{"name":"p/b"}],"next":"p/a"}`)}, "next"},
 		"next that does not advance":  {"list", []step{respond(200, nil, `{"blobs":[{"name":"p/a"}],"next":"p/a"}`), respond(200, nil, `{"blobs":[{"name":"p/a"}],"next":"p/a"}`)}, "name"},
+		"version of a blob":           {"head", []step{withLength(5, with("Blob-Version", "x"))}, "Blob-Version"},
+		"version without an id":       {"versions", []step{versions(`{"name":"p/a"}]`)}, "version"},
+		"version that is no id":       {"versions", []step{versions(version("p/a", "X") + "]")}, "Blob-Version"},
+		"older version first":         {"versions", []step{versions(version("p/a", older) + "," + version("p/a", newer) + "]")}, "name"},
+		"version twice":               {"versions", []step{versions(version("p/a", older) + "," + version("p/a", older) + "]")}, "name"},
+		"versions of earlier names":   {"versions", []step{versions(version("p/b", older) + "," + version("p/a", older) + "]")}, "name"},
+		"next version is newer":       {"versions", []step{versions(version("p/a", older) + `],"next":"p/a","nextVersion":"` + newer + `"`)}, "next"},
+		"next version is repeated": {"versions", []step{versions(version("p/a", newer) + `],"next":"p/a","nextVersion":"` + newer + `"`),
+			versions(version("p/a", newer) + "]")}, "name"},
+		"version behind its name":     {"versions", []step{versions(version("p/a", newer) + `],"next":"p/a"`), versions(version("p/a", older) + "]")}, "name"},
+		"number of versions":          {"kept", []step{respond(200, nil, `{"account":"a","etag":"e","most":-1}`)}, "most"},
 		"deep JSON":                   {"list", []step{respond(200, nil, `{"x":`+strings.Repeat("[", 5000))}, "body"},
 		"JSON of many values":         {"list", []step{respond(200, nil, `{"blobs":[`+strings.Repeat("{},", 100_000)+`{}]}`)}, "body"},
 		"large page":                  {"list", []step{respond(200, nil, strings.Repeat(" ", 33<<20))}, "body"},

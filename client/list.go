@@ -33,24 +33,36 @@ type Entry struct {
 // ErrBadResponse, so each page comes closer to the end.
 func (c *Client) List(ctx context.Context, account string, o ListOptions) iter.Seq2[Entry, error] {
 	first := func() (*request, func(*wire.BlobPage) error) {
-		r := newRequest("list blobs", http.MethodGet, "/v1/blobs/"+url.PathEscape(account), readOnly)
-		setNonEmpty(r.query, "prefix", o.Prefix)
-		setNonEmpty(r.query, "delimiter", o.Delimiter)
-		setNonEmpty(r.query, "after", o.After)
-		if o.Metadata {
-			r.query.Set("include", "metadata")
+		r := o.request("list blobs", "/v1/blobs/"+url.PathEscape(account))
+		l := &listing{options: o, last: o.After}
+		return r, func(page *wire.BlobPage) error {
+			if err := l.check(len(page.Blobs)+len(page.Prefixes), mergePage(page), page.Next); err != nil || page.Next == "" {
+				return err
+			}
+			return checkName("next", page.Next)
 		}
-		if o.PageSize > 0 {
-			r.query.Set("limit", strconv.Itoa(o.PageSize))
-		}
-		r.maxJSON = maxPageJSON
-		return r, (&listing{options: o, last: o.After}).check
 	}
 	return pages(ctx, c, first, mergePage, func(page *wire.BlobPage) string { return page.Next })
 }
 
-// pages returns the entries on all pages, up to the first error. first returns the request for the
-// first page, and a function that checks each page before its entries are returned. The next page
+// request returns the request for the first page of a list of blobs or versions.
+func (o *ListOptions) request(name, path string) *request {
+	r := newRequest(name, http.MethodGet, path, readOnly)
+	setNonEmpty(r.query, "prefix", o.Prefix)
+	setNonEmpty(r.query, "delimiter", o.Delimiter)
+	setNonEmpty(r.query, "after", o.After)
+	if o.Metadata {
+		r.query.Set("include", "metadata")
+	}
+	if o.PageSize > 0 {
+		r.query.Set("limit", strconv.Itoa(o.PageSize))
+	}
+	r.maxJSON = maxPageJSON
+	return r
+}
+
+// pages returns the entries on all pages, up to the first error. first returns the first page's
+// request, and a function that checks each page before its entries are returned. The next page
 // begins after the text that next returns, which is "" for the last one.
 func pages[Page, E any](ctx context.Context, c *Client, first func() (*request, func(*Page) error), entries func(*Page) iter.Seq[E], next func(*Page) string) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
@@ -78,22 +90,40 @@ func pages[Page, E any](ctx context.Context, c *Client, first func() (*request, 
 // mergePage returns a page's entries in byte order.
 func mergePage(page *wire.BlobPage) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		blobs, prefixes := page.Blobs, page.Prefixes
-		for len(blobs) > 0 || len(prefixes) > 0 {
-			var e Entry
-			if len(prefixes) == 0 || len(blobs) > 0 && blobs[0].Name < prefixes[0] {
-				b := &blobs[0]
-				e.Blob = Blob{Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, LastModified: b.LastModified, Expires: b.Expires,
-					CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata}
-				blobs = blobs[1:]
-			} else {
-				e.Prefix, prefixes = prefixes[0], prefixes[1:]
+		for b, prefix := range merged(page.Blobs, page.Prefixes, func(b *wire.Blob) string { return b.Name }) {
+			e := Entry{Prefix: prefix}
+			if b != nil {
+				e.Blob = blobOf(b)
 			}
 			if !yield(e) {
 				return
 			}
 		}
 	}
+}
+
+// merged returns the blobs and the groups of a page in byte order: a blob, or nil and a group.
+func merged[B any](blobs []B, prefixes []string, name func(*B) string) iter.Seq2[*B, string] {
+	return func(yield func(*B, string) bool) {
+		for len(blobs) > 0 || len(prefixes) > 0 {
+			var b *B
+			prefix := ""
+			if len(prefixes) == 0 || len(blobs) > 0 && name(&blobs[0]) < prefixes[0] {
+				b, blobs = &blobs[0], blobs[1:]
+			} else {
+				prefix, prefixes = prefixes[0], prefixes[1:]
+			}
+			if !yield(b, prefix) {
+				return
+			}
+		}
+	}
+}
+
+// blobOf returns an entry of a listing.
+func blobOf(b *wire.Blob) Blob {
+	return Blob{Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, LastModified: b.LastModified, Expires: b.Expires,
+		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata}
 }
 
 func setNonEmpty(q url.Values, name, value string) {
@@ -105,7 +135,22 @@ func setNonEmpty(q url.Values, name, value string) {
 // listing checks pages: with each page it comes closer to the last name.
 type listing struct {
 	options ListOptions
-	last    string // entries must be after it
+	last    string // entries must be after it, by their keys
+}
+
+// key returns a text by which entries are in order: by name and, of one name, the newest first.
+func (e *Entry) key() string { return listKey(e.Name+e.Prefix, e.Version) }
+
+// listKey returns the key of a version, or of a blob if version is "". Names have no U+0000.
+func listKey(name, version string) string {
+	if version == "" {
+		return name
+	}
+	inverted := []byte(version)
+	for i := range inverted {
+		inverted[i] = ^inverted[i]
+	}
+	return name + "\x00" + string(inverted)
 }
 
 // limit returns the number of entries that a page may have.
@@ -116,27 +161,26 @@ func (o *ListOptions) limit() int {
 	return wire.MaxPageSize
 }
 
-// check returns an error unless page can follow those before.
-func (l *listing) check(page *wire.BlobPage) error {
-	n := len(page.Blobs) + len(page.Prefixes)
+// check returns an error unless a page with n entries, and the key of next, can follow those
+// before.
+func (l *listing) check(n int, entries iter.Seq[Entry], next string) error {
 	if n > l.options.limit() {
 		return invalid("blobs", "has %d entries, and %d were requested", n, l.options.limit())
 	}
-	for e := range mergePage(page) {
+	for e := range entries {
 		if err := l.checkEntry(&e); err != nil {
 			return err
 		}
-		l.last = e.Name + e.Prefix
+		l.last = e.key()
 	}
 	switch {
-	case page.Next == "":
+	case next == "":
 	case n == 0:
-		return invalid("next", "is %s after a page without entries", shown(page.Next))
-	case page.Next < l.last:
-		return invalid("next", "is %s, before the entry %s", shown(page.Next), shown(l.last))
+		return invalid("next", "is %s after a page without entries", shown(next))
+	case next < l.last:
+		return invalid("next", "is %s, before the entry %s", shown(next), shown(l.last))
 	default:
-		l.last = page.Next
-		return checkName("next", page.Next)
+		l.last = next
 	}
 	return nil
 }
@@ -158,8 +202,8 @@ func (l *listing) checkEntry(e *Entry) error {
 		return invalid(member, "does not begin with the prefix: %s", shown(name))
 	case e.Prefix == "" && at >= 0 || e.Prefix != "" && (at < 0 || at+len(l.options.Delimiter) != len(rest)):
 		return invalid(member, "is not grouped by the delimiter: %s", shown(name))
-	case name <= l.last:
-		return invalid(member, "is %s, which is not after %s", shown(name), shown(l.last))
+	case e.key() <= l.last:
+		return invalid(member, "is %s, which is not after %s", shown(e.key()), shown(l.last))
 	}
 	return checkName(member, name)
 }

@@ -21,10 +21,10 @@ type Object struct {
 }
 
 // Open returns a blob's properties and access to its bytes. It reads none of them. The context
-// limits all use of the Object. It returns ErrNotFound if there is no such blob, and ErrGone if it
+// limits the Object's use. It returns ErrNotFound if there is no such blob, and ErrGone if it
 // has expired. If the blob is replaced later, reads return ErrChanged.
 func (c *Client) Open(ctx context.Context, account, name string, o GetOptions) (*Object, error) {
-	b, err := c.Head(ctx, account, name)
+	b, err := c.HeadVersion(ctx, account, name, o.Version)
 	if err != nil {
 		return nil, err
 	}

@@ -184,6 +184,19 @@ func blobPath(account, name string) (string, error) {
 	return "/v1/blobs/" + url.PathEscape(account) + "/" + escapeName(name), nil
 }
 
+// versionPath returns a version's path, or the blob's if version is "". It returns ErrInvalid as
+// blobPath does, and if version cannot be an id.
+func versionPath(account, name, version string) (string, error) {
+	path, err := blobPath(account, name)
+	if err != nil || version == "" {
+		return path, err
+	}
+	if err := checkVersion(version); err != nil {
+		return "", fmt.Errorf("client: %w: %w", ErrInvalid, err)
+	}
+	return "/v1/versions/" + url.PathEscape(account) + "/" + version + "/" + escapeName(name), nil
+}
+
 // unknown returns err as an error that is also ErrOutcomeUnknown.
 func unknown(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {

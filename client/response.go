@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"sluice/checksum"
+	"sluice/wire"
 )
 
 // ErrBadResponse is returned if a response is not one that a service sends, as a broken or hostile
@@ -22,7 +24,7 @@ var ErrBadResponse = errors.New("the response is not one that a service sends")
 // as many entries as were requested, in order and after those before, a listing's page 32 MiB, any
 // other JSON 1 MiB, and the header section 256 KiB.
 type ResponseError struct {
-	Member  string // of the JSON, or the header's name
+	Member  string // in the JSON, or the header's name
 	Problem string // with at most 64 bytes from the value
 }
 
@@ -140,6 +142,14 @@ func checkWord(member, s string, longest int) error {
 		if s[i] <= ' ' || s[i] > '~' {
 			return invalid(member, "has other than visible ASCII characters: %s", shown(s))
 		}
+	}
+	return nil
+}
+
+// checkVersion returns an error if s is neither empty nor a version's id.
+func checkVersion(s string) error {
+	if s != "" && (len(s) != 32 || strings.Trim(s, "0123456789abcdef") != "") {
+		return invalid(wire.HeaderBlobVersion, "is not 32 hexadecimal digits: %s", shown(s))
 	}
 	return nil
 }

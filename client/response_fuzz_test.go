@@ -111,7 +111,7 @@ func FuzzListing(f *testing.F) {
 		last := after
 		for _, text := range [][]byte{first, second} {
 			var page wire.BlobPage
-			if checkJSON(text) != nil || json.Unmarshal(text, &page) != nil || !bad(t, l.check(&page)) {
+			if checkJSON(text) != nil || json.Unmarshal(text, &page) != nil || !bad(t, l.check(len(page.Blobs)+len(page.Prefixes), mergePage(&page), page.Next)) {
 				return
 			}
 			for e := range mergePage(&page) {

@@ -51,7 +51,7 @@ type AccountKeeping struct {
 // VersionQuery selects a page of an account's versions.
 type VersionQuery struct {
 	ListQuery // After is a name or a group
-	// AfterVersion is the version of the name After that the page begins behind; zero: behind all.
+	// AfterVersion is which version with the name After the page begins behind; zero: behind all.
 	AfterVersion Version
 }
 

@@ -168,7 +168,7 @@ type ActionPage struct {
 	Next    string   `json:"next,omitempty"`
 }
 
-// Task is a background task, which one of the nodes does.
+// Task is a background task, which one node does.
 type Task struct {
 	Task      string    `json:"task"`
 	Pausable  bool      `json:"pausable"`
@@ -194,7 +194,7 @@ type TaskList struct {
 	Tasks []Task `json:"tasks"`
 }
 
-// Node is a node of the instance, as it has described itself last.
+// Node is an instance's node, as it has described itself last.
 type Node struct {
 	Name    string    `json:"name"` // several nodes may have the same
 	Version string    `json:"version"`
@@ -255,4 +255,35 @@ type ChangePlace struct {
 type PlacePage struct {
 	Places []Place `json:"places"`
 	Next   string  `json:"next,omitempty"`
+}
+
+// The values of Keeping.Keep.
+const (
+	KeepOn  = "on"  // replaced and deleted blobs are kept as versions
+	KeepOff = "off" // only versions that were committed while it was KeepOn are kept
+)
+
+// SetKeeping is the request that sets which versions an account keeps.
+type SetKeeping struct {
+	Keep string `json:"keep"`
+	// For is how long a version is kept after it ceased to be current, such as "720h" or "30d";
+	// absent: without limit.
+	For  string `json:"for,omitempty"`
+	Most int    `json:"most,omitempty"` // of one name besides the current one; absent: any number
+}
+
+// Keeping is an account's setting for its versions.
+type Keeping struct {
+	Account string `json:"account"`
+	SetKeeping
+	Changed time.Time `json:"changed,omitzero"` // absent: never
+	Pending bool      `json:"pending"`          // older versions are yet to be treated by the setting
+	Handled int64     `json:"handled"`          // versions that were treated since it was changed
+	ETag    string    `json:"etag"`
+}
+
+// KeepingPage is a page in the list of accounts that keep versions, or did.
+type KeepingPage struct {
+	Accounts []Keeping `json:"accounts"`
+	Next     string    `json:"next,omitempty"`
 }

@@ -6,7 +6,7 @@ type Code string
 // CodeRow describes all responses with a code.
 type CodeRow struct {
 	Code    Code
-	Status  int  // of the response; 0: any
+	Status  int  // the response's; 0: any
 	Payment bool // the status is 402 if the code is about a read's means of payment
 	Retry   Retry
 	Ended   Ended // the kinds of things that the code may report as missing or ended
@@ -120,7 +120,7 @@ const (
 	CodeFaultInjected Code = "fault_injected"
 )
 
-// Codes has a row for each code. Statuses, retries, the classes of the Go client's errors, the exit
+// Codes has a row for each code. Statuses, retries, the Go client's classes of errors, the exit
 // codes of commands and the labels of metrics derive from it.
 var Codes = []CodeRow{
 	{Code: CodeBadRequest, Status: 400},

@@ -57,6 +57,8 @@ const (
 	HeaderReprDigest        = "Repr-Digest"
 	HeaderFault             = "Sluice-Fault" // a fault's rule for this request; only on a local instance
 	HeaderBlobMeta          = "Blob-Meta-"   // begins the names of a blob's custom headers
+	HeaderBlobVersion       = "Blob-Version" // the version's id that was made or read
+	HeaderBlobDeleted       = "Blob-Deleted" // "true": the version marks that the blob was deleted
 )
 
 // Blob is an entry in a listing.
@@ -81,6 +83,27 @@ type BlobPage struct {
 	Blobs    []Blob   `json:"blobs"`
 	Prefixes []string `json:"prefixes"`
 	Next     string   `json:"next,omitempty"`
+}
+
+// Version is an entry in a list of versions: a blob as it was committed once, or a mark.
+type Version struct {
+	Blob
+
+	Version string    `json:"version"`        // its id
+	Current bool      `json:"current"`        // reads return it
+	Deleted bool      `json:"deleted"`        // it marks that the blob was deleted, and has no bytes
+	By      string    `json:"by,omitempty"`   // the key's id that wrote it, or that deleted the blob
+	Since   time.Time `json:"since,omitzero"` // when it ceased to be current
+	Until   time.Time `json:"until,omitzero"` // until when it is kept; absent: without limit
+}
+
+// VersionPage is a page in a list of versions.
+type VersionPage struct {
+	Versions []Version `json:"versions"`
+	Prefixes []string  `json:"prefixes"`
+	// Next and NextVersion are the next page's parameters after and afterVersion.
+	Next        string `json:"next,omitempty"`
+	NextVersion string `json:"nextVersion,omitempty"`
 }
 
 // BlobName names the blob to which another is copied or moved.
@@ -411,8 +434,9 @@ type Info struct {
 
 // Features of a service.
 const (
-	FeatureCopy = "copy" // blobs are copied by the server
-	FeatureMove = "move" // blobs are moved by the server
+	FeatureCopy     = "copy"     // blobs are copied by the server
+	FeatureMove     = "move"     // blobs are moved by the server
+	FeatureVersions = "versions" // accounts can keep versions
 )
 
 // Rates are the limits of callers on a node, unless their key has other limits. A limit that is
