@@ -68,6 +68,12 @@ func TestKeysThatCreate(t *testing.T) {
 		}
 	}
 	h.refused(t, 412, wire.CodePreconditionFailed, "PUT", old, "new", append(creator, "If-None-Match", "*")...)
+	// A key that may not read learns nothing about a blob from its tag.
+	held, of := h.store(t, ours, "held", "held")
+	for _, condition := range []string{of, `"other"`} {
+		h.refused(t, 412, wire.CodePreconditionFailed, "PUT", held, "new", append(creator, "If-Match", condition)...)
+		h.refused(t, 403, full, "PUT", held, "new", append(creator, "If-None-Match", condition)...)
+	}
 	done := parted("twice", creator)
 	for range 2 { // a reply can be lost
 		h.want(t, 200, "POST", done+"/complete", "{}", creator...)
