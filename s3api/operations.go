@@ -26,7 +26,7 @@ var routes = append(questions(), []route{
 	{http.MethodGet, bucketLevel, "cors", operation{name: "GetBucketCors", handle: (*Server).getCORS, scope: access.ScopeRead, some: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "cors", operation{name: "PutBucketCors", handle: (*Server).putCORS, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodDelete, bucketLevel, "cors", operation{name: "DeleteBucketCors", handle: (*Server).deleteCORS, scope: access.ScopeWrite, writes: true, bucket: true}},
-	{http.MethodGet, bucketLevel, "policy", operation{name: "GetBucketPolicy", handle: (*Server).getPolicy, scope: access.ScopeRead, some: true, bucket: true}},
+	{http.MethodGet, bucketLevel, "policy", operation{name: "GetBucketPolicy", handle: (*Server).getPolicy, scope: access.ScopeRead, bucket: true}},
 	{http.MethodPut, bucketLevel, "policy", operation{name: "PutBucketPolicy", handle: (*Server).putPolicy, scope: access.ScopeAdmin, writes: true, bucket: true}},
 	{http.MethodDelete, bucketLevel, "policy", operation{name: "DeleteBucketPolicy", handle: (*Server).deletePolicy, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodGet, bucketLevel, "policyStatus", operation{name: "GetBucketPolicyStatus", handle: (*Server).getPolicyStatus, scope: access.ScopeRead, some: true, bucket: true}},

@@ -3,6 +3,7 @@
 package bucketpolicy
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -82,6 +83,9 @@ var strict = json.RejectUnknownMembers(true)
 // error wraps ErrMalformed or ErrUnsupported.
 func Parse(text []byte, bucket string) ([]Open, error) {
 	var p policy
+	if hasNull(text) {
+		return nil, fmt.Errorf("%w: no value can be null", ErrMalformed)
+	}
 	if err := json.Unmarshal(text, &p, strict); err != nil {
 		return nil, fmt.Errorf("%w: %.200s", ErrMalformed, strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -111,6 +115,16 @@ func Parse(text []byte, bucket string) ([]Open, error) {
 		return nil, fmt.Errorf("%w: who may list the bucket may read its location, and nobody else, so s3:GetBucketLocation needs s3:ListBucket: %s", ErrUnsupported, located[0])
 	}
 	return Sorted(all), nil
+}
+
+// hasNull reports whether a value is null, which another reader could take for no condition.
+func hasNull(text []byte) bool {
+	for d := jsontext.NewDecoder(bytes.NewReader(text)); ; {
+		token, err := d.ReadToken()
+		if err != nil || token.Kind() == 'n' {
+			return err == nil
+		}
+	}
 }
 
 // Sorted returns the permissions in Parse's order, each once.

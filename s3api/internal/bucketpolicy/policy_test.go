@@ -67,6 +67,9 @@ var refused = []struct {
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:ListBucket","Resource":"arn:aws:s3:::b","Condition":{"StringLike":{"s3:prefix":"a*"},"StringEquals":{"s3:prefix":"b"}}}}`, ErrUnsupported, "Condition"},
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:ListBucket","Resource":"arn:aws:s3:::b","Condition":{"StringLike":{"s3:prefix":[]}}}}`, ErrMalformed, "value"},
 	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:ListBucket","Resource":"arn:aws:s3:::b","Condition":{"StringLike":{}}}}`, ErrMalformed, "value"},
+	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:ListBucket","Resource":"arn:aws:s3:::b","Condition":{"StringLike":{"s3:prefix":null}}}}`, ErrMalformed, "null"},
+	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:ListBucket","Resource":"arn:aws:s3:::b","Condition":{"StringLike":{"s3:prefix":["a*",null]}}}}`, ErrMalformed, "null"},
+	{`{"Statement":{"Effect":"Allow","Principal":"*","Action":"s3:ListBucket","Resource":"arn:aws:s3:::b","Condition":null}}`, ErrMalformed, "null"},
 }
 
 func TestParse(t *testing.T) {
