@@ -15,13 +15,14 @@ import (
 	"sluice/access"
 	"sluice/access/actions"
 	"sluice/access/places"
+	"sluice/access/places/placestest"
 	"sluice/test/testenv"
 )
 
 // setPlace changes a place.
 func setPlace(t testing.TB, store places.Store, account, name string, exact bool, s places.Settings) {
 	t.Helper()
-	testenv.OK(t, testenv.Error(store.ChangePlace(context.Background(), places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
+	testenv.OK(t, testenv.Error(placestest.Change(context.Background(), store, places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
 		*now = s
 		return nil, nil
 	})))

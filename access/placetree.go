@@ -86,9 +86,13 @@ type prefixRule struct {
 
 // newAccountPlaces returns an account's places on an instance with these reads.
 func newAccountPlaces(rows map[placeKey]places.Row, instance Reads) *accountPlaces {
-	a := &accountPlaces{rows: rows, whole: Rule{Reads: instance, Lists: instance.Lists()}, exact: map[string]Rule{}}
 	of := rows[placeKey{}]
-	mayOpen := of.MayOpen && of.Guard&(places.IgnoreLists|places.IgnorePolicies) == 0
+	guarded := of.Guard&(places.IgnoreLists|places.IgnorePolicies) != 0
+	if guarded && instance == ReadsPublic {
+		instance = ReadsKey
+	}
+	mayOpen := of.MayOpen && !guarded
+	a := &accountPlaces{rows: rows, whole: Rule{Reads: instance, Lists: instance.Lists()}, exact: map[string]Rule{}}
 	for key := range rows {
 		if !key.exact {
 			a.prefixes = append(a.prefixes, prefixRule{prefix: key.name, above: -1})

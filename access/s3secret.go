@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/access/actions"
 	"sluice/access/keys"
 	"sluice/access/sealed"
 	"sluice/database"
@@ -54,8 +55,9 @@ func isID(text string) bool { return len(text) == idLength && isRandomText(text)
 
 // ResealS3Secrets seals again, with the first master key, the S3 secrets that an older master key
 // has sealed, so that older ones can be removed. It returns how many it has sealed. The keys that
-// no master key opens remain as they are, and are in the error, which joins one for each.
-func ResealS3Secrets(ctx context.Context, store keys.Store, box *sealed.Box) (n int, err error) {
+// no master key opens remain as they are, and are in the error, which joins one for each. decide
+// calls reseal for a key with the act to be recorded, which may be nil.
+func ResealS3Secrets(ctx context.Context, store keys.Store, box *sealed.Box, decide func(k *keys.Key, reseal func(*actions.Act) error) error) (n int, err error) {
 	const page = 1000
 	var failed []error
 	for after := ""; ; {
@@ -68,7 +70,8 @@ func ResealS3Secrets(ctx context.Context, store keys.Store, box *sealed.Box) (n 
 			if k.S3Secret == nil || box.Current(k.S3Secret) {
 				continue
 			}
-			switch err := reseal(ctx, store, box, k.ID); {
+			err := decide(&k, func(act *actions.Act) error { return reseal(ctx, store, box, k.ID, act) })
+			switch {
 			case errors.Is(err, sealed.ErrUnknownMaster), errors.Is(err, sealed.ErrDamaged):
 				failed = append(failed, fmt.Errorf("the S3 secret of the key %s: %w", k.ID, err))
 			case err != nil:
@@ -83,7 +86,7 @@ func ResealS3Secrets(ctx context.Context, store keys.Store, box *sealed.Box) (n 
 	}
 }
 
-func reseal(ctx context.Context, store keys.Store, box *sealed.Box, id string) error {
+func reseal(ctx context.Context, store keys.Store, box *sealed.Box, id string, act *actions.Act) error {
 	_, err := store.UpdateKey(ctx, id, func(k *keys.Key) error {
 		if k.S3Secret == nil || box.Current(k.S3Secret) { // changed meanwhile
 			return nil
@@ -93,7 +96,7 @@ func reseal(ctx context.Context, store keys.Store, box *sealed.Box, id string) e
 			k.S3Secret = box.Seal(id, secret)
 		}
 		return err
-	}, nil)
+	}, act)
 	if errors.Is(err, database.ErrNotFound) {
 		return nil
 	}

@@ -141,12 +141,13 @@ func TestS3SecretsWithoutTheirMasterKey(t *testing.T) {
 
 	stranger := testenv.Must(access.Create(t.Context(), store, access.NewKey{Scopes: []access.Scope{access.ScopeRead}, S3: boxOf(t, "ee")}))(t)
 	rotated := boxOf(t, "02", "01")
-	n, err := access.ResealS3Secrets(t.Context(), store, rotated)
+	plainly := func(_ *keys.Key, reseal func(*actions.Act) error) error { return reseal(nil) }
+	n, err := access.ResealS3Secrets(t.Context(), store, rotated, plainly)
 	testenv.Equal(t, n, 1, "secrets that were sealed again")
 	if !errors.Is(err, sealed.ErrUnknownMaster) || !strings.Contains(err.Error(), stranger.Key.ID) || strings.Contains(err.Error(), issued.Key.ID) {
 		t.Errorf("sealed again: %v, want an error about %s", err, stranger.Key.ID)
 	}
-	n, err = access.ResealS3Secrets(t.Context(), store, rotated)
+	n, err = access.ResealS3Secrets(t.Context(), store, rotated, plainly)
 	if n != 0 || !errors.Is(err, sealed.ErrUnknownMaster) {
 		t.Errorf("sealed again twice: %d, %v", n, err)
 	}

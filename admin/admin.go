@@ -72,7 +72,12 @@ type Options struct {
 	TaskChanged func()
 	// Places are the settings of places that this node applies. nil: reads are public.
 	Places *access.Places
+	// Bounds are for administrators of some accounts; zero: DefaultBounds.
+	Bounds actions.Bounds
 }
+
+// DefaultBounds leave places for the operator, who must be able to block blobs.
+var DefaultBounds = actions.Bounds{Keys: 10_000, Places: 1000, AllPlaces: places.Most / 10 * 9, Acts: 2000}
 
 // Service administers an instance. Its methods may be called concurrently.
 type Service struct {
@@ -88,6 +93,9 @@ func New(store Store, opt Options) *Service {
 	}
 	if opt.TaskChanged == nil {
 		opt.TaskChanged = func() {}
+	}
+	if opt.Bounds == (actions.Bounds{}) {
+		opt.Bounds = DefaultBounds
 	}
 	if opt.Places == nil {
 		opt.Places = access.NewPlaces(store, access.ReadsPublic, 0)
@@ -109,6 +117,7 @@ type actor struct {
 	key     *keys.Key // nil: they may do everything
 	version int64
 	now     time.Time
+	bounds  actions.Bounds
 }
 
 // actorOf looks up who acts. It returns access.ErrUnknownKey if their key is no longer valid, or
@@ -134,6 +143,9 @@ func (s *Service) actorOf(ctx context.Context, by By) (a actor, err error) {
 		return a, fmt.Errorf("%w %q", access.ErrScope, access.ScopeAdmin)
 	}
 	a.key, a.by.Key, a.by.Group = &k, k.ID, k.Group
+	if !a.everything() {
+		a.bounds = s.opt.Bounds
+	}
 	return a, nil
 }
 
@@ -157,7 +169,10 @@ func (s *Service) decide(ctx context.Context, by By, act func(actor) error) erro
 		if err != nil {
 			return err
 		}
-		if err := act(a); !errors.Is(err, actions.ErrStale) {
+		switch err := act(a); {
+		case errors.Is(err, actions.ErrTooMany):
+			return fmt.Errorf("%w: %w; an administrator of all accounts may make more", ErrConflict, err)
+		case !errors.Is(err, actions.ErrStale):
 			return err
 		}
 	}
@@ -166,7 +181,7 @@ func (s *Service) decide(ctx context.Context, by By, act func(actor) error) erro
 
 // act returns an act for its record. before and after have no secrets; nil: there is none.
 func (a actor) act(name, subject string, accounts []string, before, after any) (*actions.Act, error) {
-	act := &actions.Act{Action: actions.Action{By: a.by, Name: name, Subject: subject, Accounts: accounts}, Keys: a.version}
+	act := &actions.Act{Action: actions.Action{By: a.by, Name: name, Subject: subject, Accounts: accounts}, Keys: a.version, Bounds: a.bounds}
 	var err, err2 error
 	if before != nil {
 		act.Before, err = json.Marshal(before)
@@ -186,14 +201,14 @@ func administers(g keys.Grant) bool { return slices.Contains(g.Scopes, string(ac
 // everything reports whether they administer all accounts and names.
 func (a actor) everything() bool { return a.key == nil || administersAll(a.key) }
 
-func administersAll(k *keys.Key) bool { return covers(k.Grants, keys.Grant{}) }
+func administersAll(k *keys.Key) bool { return covers(k.Grants, keys.Grant{}, administers) }
 
-// covers reports whether grants of admin include a grant: all names of each of its accounts.
-func covers(own []keys.Grant, g keys.Grant) bool {
+// covers reports whether grants that count include a grant: all names of each of its accounts.
+func covers(own []keys.Grant, g keys.Grant, counts func(keys.Grant) bool) bool {
 	include := func(accounts ...string) bool {
 		return slices.ContainsFunc(own, func(o keys.Grant) bool {
 			known := o.Accounts == nil || len(accounts) > 0 && slices.Contains(o.Accounts, accounts[0])
-			return administers(o) && known && strings.HasPrefix(g.Prefix, o.Prefix)
+			return counts(o) && known && strings.HasPrefix(g.Prefix, o.Prefix)
 		})
 	}
 	if g.Accounts == nil {
@@ -208,7 +223,16 @@ func (a actor) sees(k *keys.Key) bool {
 }
 
 func (a actor) includes(grants []keys.Grant) bool {
-	return a.everything() || !slices.ContainsFunc(grants, func(g keys.Grant) bool { return !covers(a.key.Grants, g) })
+	return a.everything() || !slices.ContainsFunc(grants, func(g keys.Grant) bool { return !covers(a.key.Grants, g, administers) })
+}
+
+// within reports whether grants give nothing that others do not.
+func within(grants, others []keys.Grant) bool {
+	return !slices.ContainsFunc(grants, func(g keys.Grant) bool {
+		return !covers(others, g, func(o keys.Grant) bool {
+			return administers(o) || !slices.ContainsFunc(g.Scopes, func(scope string) bool { return !slices.Contains(o.Scopes, scope) })
+		})
+	})
 }
 
 // mayManage returns why they may not change or revoke a key, or nil.
@@ -226,15 +250,15 @@ func (a actor) mayManage(k *keys.Key) error {
 	return nil
 }
 
-// mayGive returns why they may not let a key become so, or nil. It had the earlier expiry, unless
-// it is new or gets a secret.
-func (a actor) mayGive(k *keys.Key, fresh bool, had time.Time) error {
+// mayGive returns why they may not let a key become so, or nil. It was had before, unless it is new
+// or gets a secret, which is fresh.
+func (a actor) mayGive(k *keys.Key, fresh bool, had keys.Key) error {
 	if a.key == nil {
 		return nil
 	}
 	end := a.key.Expires
 	outlives := !end.IsZero() && (k.Expires.IsZero() || k.Expires.After(end))
-	extended := fresh || !k.Expires.Equal(had) && !had.IsZero() && (k.Expires.IsZero() || k.Expires.After(had))
+	extended := fresh || !within(k.Grants, had.Grants) || !had.Expires.IsZero() && (k.Expires.IsZero() || k.Expires.After(had.Expires))
 	switch {
 	case !a.includes(k.Grants):
 		return fmt.Errorf("%w: each grant must be for accounts and names that your key administers", ErrBeyond)
@@ -244,12 +268,19 @@ func (a actor) mayGive(k *keys.Key, fresh bool, had time.Time) error {
 	return nil
 }
 
-// checkLast returns ErrLast if a key's change leaves no valid key with admin for all accounts.
-// The operator at the database can always make one.
+// checkLast returns ErrLast if a key's change leaves no valid key with admin for all accounts, at
+// once or when the changed key expires earlier than before. The operator at the database can always
+// make one.
 func (s *Service) checkLast(ctx context.Context, a actor, before, after *keys.Key, force bool) error {
-	guards := func(k *keys.Key) bool { return valid(k, a.now) && administersAll(k) }
-	if a.key == nil || force || !guards(before) || guards(after) {
+	at := a.now
+	guards := func(k *keys.Key) bool { return valid(k, at) && administersAll(k) }
+	if a.key == nil || force || !guards(before) {
 		return nil
+	}
+	if guards(after) {
+		if at = after.Expires; at.IsZero() || !valid(before, at) {
+			return nil
+		}
 	}
 	for last := ""; ; {
 		page, err := s.store.ListKeys(ctx, last, listPage)

@@ -209,7 +209,7 @@ func TestAdministratorsManageTheirGroupsKeys(t *testing.T) {
 // narrow and expire each other at once, over two handles: one of them remains.
 // Invariant 200.
 func TestTheLastAdministratorRemains(t *testing.T) {
-	label := "narrow"
+	label, soon := "narrow", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	narrow := wireGrants(on("admin", "acca"))
 	changes := map[string]func(t *testing.T, o *office, by admin.By, id string) error{
 		"revoke": func(t *testing.T, o *office, by admin.By, id string) error {
@@ -217,6 +217,9 @@ func TestTheLastAdministratorRemains(t *testing.T) {
 		},
 		"narrow": func(t *testing.T, o *office, by admin.By, id string) error {
 			return testenv.Error(o.UpdateKey(t.Context(), by, id, admin.KeyUpdate{UpdateKey: wire.UpdateKey{Grants: &narrow, Label: &label}}))
+		},
+		"expire": func(t *testing.T, o *office, by admin.By, id string) error {
+			return testenv.Error(o.UpdateKey(t.Context(), by, id, admin.KeyUpdate{UpdateKey: wire.UpdateKey{Expires: &soon}}))
 		},
 	}
 	onBoth(t, func(t *testing.T, o *office) {
@@ -235,12 +238,14 @@ func TestTheLastAdministratorRemains(t *testing.T) {
 					case err == nil:
 						won++
 						testenv.Is(t, change(t, o, both[i], both[i].Caller.ID()), admin.ErrLast, "%s: the last one itself", name)
-						testenv.Must(o.RevokeKey(t.Context(), both[i], both[i].Caller.ID(), true))(t)
 					case !errors.Is(err, admin.ErrLast) && !errors.Is(err, access.ErrUnknownKey) && !errors.Is(err, access.ErrScope) && !errors.Is(err, admin.ErrNotFound):
 						t.Errorf("%s: %v", name, err)
 					}
 				}
 				testenv.Equal(t, won, 1, "%s: how many succeeded", name)
+				for _, by := range both {
+					testenv.Must(o.RevokeKey(t.Context(), operator, by.Caller.ID(), false))(t)
+				}
 			}
 		}
 	})

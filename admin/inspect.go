@@ -157,7 +157,7 @@ func (a actor) seesAction(made *actions.Action) bool {
 		return true
 	}
 	return len(made.Accounts) > 0 && !slices.ContainsFunc(made.Accounts, func(account string) bool {
-		return !covers(a.key.Grants, keys.Grant{Accounts: []string{account}})
+		return !covers(a.key.Grants, keys.Grant{Accounts: []string{account}}, administers)
 	})
 }
 

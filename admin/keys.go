@@ -32,8 +32,9 @@ func (s *Service) CreateKey(ctx context.Context, by By, in wire.CreateKey, once 
 	}
 	if out = s.issued(issued); issued.Credential == "" {
 		out.Remedy = remedy
+		_, err = s.Key(ctx, by, issued.Key.ID) // they may no longer see it
 	}
-	return out, nil
+	return out, err
 }
 
 // issueKey is CreateKey for a described key.
@@ -53,7 +54,7 @@ func (s *Service) issueKey(ctx context.Context, by By, described access.NewKey, 
 			n.Group = a.key.Group
 		}
 		n.Once, n.Decide = once, func(k keys.Key) (*actions.Act, error) {
-			if err := a.mayGive(&k, true, time.Time{}); err != nil {
+			if err := a.mayGive(&k, true, keys.Key{}); err != nil {
 				return nil, err
 			}
 			k.Created = a.now
@@ -122,14 +123,16 @@ func expiryOf(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// Keys returns the keys that they may see.
+// Keys returns the keys that they may see. A page may have fewer entries than limit, even none, and
+// a next.
 func (s *Service) Keys(ctx context.Context, by By, after string, limit int) (out wire.KeyPage, err error) {
 	a, err := s.actorOf(ctx, by)
 	if err != nil {
 		return out, err
 	}
 	out.Keys = []wire.Key{}
-	for size := 0; ; {
+	size := 0
+	for range maxScanned / listPage {
 		page, err := s.store.ListKeys(ctx, after, listPage)
 		if err != nil {
 			return wire.KeyPage{}, err
@@ -149,6 +152,8 @@ func (s *Service) Keys(ctx context.Context, by By, after string, limit int) (out
 			return out, nil
 		}
 	}
+	out.Next = after
+	return out, nil
 }
 
 // sizeOf returns the bytes of a key's texts.
@@ -215,7 +220,7 @@ func (s *Service) changeKey(ctx context.Context, by By, id string, change access
 			}
 			given := recordedSecrets{NewSecret: change.Secret, NewS3Secret: change.S3 != nil}
 			fresh := given != recordedSecrets{}
-			if err := errors.Join(a.mayGive(&after, fresh, before.Expires), s.checkLast(ctx, a, &before, &after, force)); err != nil {
+			if err := errors.Join(a.mayGive(&after, fresh, before), s.checkLast(ctx, a, &before, &after, force)); err != nil {
 				return nil, err
 			}
 			return a.act("key.update", id, accountsOf(&before, &after), s.recorded(&before, recordedSecrets{}), s.recorded(&after, given))
@@ -275,6 +280,19 @@ func (s *Service) RevokeKey(ctx context.Context, by By, id string, force bool) (
 		return err
 	})
 	return out, err
+}
+
+// ResealS3Secrets is access.ResealS3Secrets for the operator at the database.
+func (s *Service) ResealS3Secrets(ctx context.Context, by By) (n int, err error) {
+	return access.ResealS3Secrets(ctx, s.store, s.opt.S3, func(k *keys.Key, reseal func(*actions.Act) error) error {
+		return s.decide(ctx, by, func(a actor) error {
+			act, err := a.act("key.reseal", k.ID, accountsOf(k), nil, nil)
+			if err != nil {
+				return err
+			}
+			return reseal(act)
+		})
+	})
 }
 
 // keyError translates the errors of stores and of package access.

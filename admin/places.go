@@ -5,8 +5,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"sluice/access"
 	"sluice/access/actions"
@@ -19,8 +22,6 @@ import (
 const (
 	// maxPlace bounds a place's prefix, or its blob's name, in bytes.
 	maxPlace = 1024
-	// maxPlaces is how many places an account has, as far as its own administrators set them.
-	maxPlaces = 1000
 	// maxReason bounds the reason for a block, in bytes.
 	maxReason = 500
 )
@@ -40,10 +41,21 @@ func parsePlace(account, prefix, name string) (p places.Place, err error) {
 	switch {
 	case prefix != "" && name != "":
 		err = fmt.Errorf("%w: a place has a prefix or a blob, not both", ErrInvalid)
-	case len(p.Name) > maxPlace:
-		err = fmt.Errorf("%w: a place's name has at most %d bytes; block a longer blob by a prefix", ErrInvalid, maxPlace)
+	default:
+		err = checkPlaceName(p.Name)
 	}
 	return p, err
+}
+
+// checkPlaceName refuses the names that no place has. S3's markers may have the character DEL.
+func checkPlaceName(name string) error {
+	switch {
+	case len(name) > maxPlace:
+		return fmt.Errorf("%w: a place's name has at most %d bytes; block a longer blob by a prefix", ErrInvalid, maxPlace)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) && r != '\x7f' }):
+		return fmt.Errorf("%w: a place's name is UTF-8 without control characters", ErrInvalid)
+	}
+	return nil
 }
 
 // administersPlace reports whether they administer all blobs at a place.
@@ -169,52 +181,101 @@ func (s *Service) ChangePlace(ctx context.Context, by By, account, prefix, name 
 	if err != nil {
 		return out, err
 	}
-	err = s.decide(ctx, by, func(a actor) error {
-		switch {
-		case (in.MayOpen != nil || in.Block != nil) && !a.everything():
-			return ErrEverything
-		case !a.administersPlace(p):
-			return fmt.Errorf("%w: it must administer all blobs of the place", ErrBeyond)
+	everything := in.MayOpen != nil || in.Block != nil
+	of, err := s.changePlaces(ctx, by, p, []places.Place{p}, everything, func(a actor, of map[places.Place]places.Settings) (*actions.Act, error) {
+		now := of[p]
+		before := placeWith(p, now)
+		if err := s.change(&now, in, of[places.Place{Account: p.Account}], a.by.Key); err != nil {
+			return nil, err
 		}
-		if err := s.checkRoom(ctx, a, p); err != nil {
-			return err
-		}
-		is, err := s.store.ChangePlace(ctx, p, func(now *places.Settings, account places.Settings) (*actions.Act, error) {
-			before := placeWith(p, *now)
-			if err := s.change(now, in, account, a.by.Key); err != nil {
-				return nil, err
-			}
-			return a.act("place.set", subjectOf(p), []string{p.Account}, before, placeWith(p, *now))
-		})
-		if errors.Is(err, places.ErrTooMany) {
-			return fmt.Errorf("%w: there are %d places, the most that an instance can have", ErrConflict, places.Most)
-		}
-		out = placeWith(p, is)
-		return err
+		of[p] = now
+		return a.act("place.set", subjectOf(p), []string{p.Account}, before, placeWith(p, now))
 	})
-	return out, err
+	return placeWith(p, of[p]), err
 }
 
-// checkRoom returns ErrConflict if the place would be one too many for the account's own
-// administrators, so that one account cannot use up all places. Concurrent requests may exceed it.
-func (s *Service) checkRoom(ctx context.Context, a actor, p places.Place) error {
-	if a.everything() {
-		return nil
-	}
-	if err := s.opt.Places.Renew(ctx); err != nil {
+// changePlaces changes some places at and below one, or if some is nil all in its account, for who
+// administers that, or with everything all accounts.
+func (s *Service) changePlaces(ctx context.Context, by By, at places.Place, some []places.Place, everything bool, change func(actor, map[places.Place]places.Settings) (*actions.Act, error)) (of map[places.Place]places.Settings, err error) {
+	err = s.decide(ctx, by, func(a actor) (err error) {
+		switch {
+		case everything && !a.everything():
+			return ErrEverything
+		case !a.administersPlace(at):
+			return fmt.Errorf("%w: it must administer all blobs of the place", ErrBeyond)
+		}
+		of, err = s.store.ChangePlaces(ctx, at.Account, some, func(of map[places.Place]places.Settings) (*actions.Act, error) { return change(a, of) })
+		if errors.Is(err, places.ErrTooMany) {
+			err = fmt.Errorf("%w: there are %d places, the most that an instance can have", ErrConflict, places.Most)
+		}
+		return err
+	})
+	return of, err
+}
+
+// Opening is a permission for everybody, to read the blobs with names that begin with Name or the
+// one of this name, or to list them.
+type Opening struct {
+	Lists bool
+	Exact bool
+	Name  string
+}
+
+// Reopen makes the settings of an account give everybody the wanted permissions, and no others, in
+// one transaction.
+func (s *Service) Reopen(ctx context.Context, by By, account string, wanted []Opening) error {
+	at, err := parsePlace(account, "", "")
+	if err != nil {
 		return err
 	}
-	rules, err := s.opt.Places.Account(ctx, p.Account)
-	if err != nil || rules.Settings(p).Set() {
-		return err
-	}
-	n := 0
-	for range rules.Places() {
-		if n++; n >= maxPlaces {
-			return fmt.Errorf("%w: the account has %d places with settings, the most that its administrators can set", ErrConflict, maxPlaces)
+	for _, o := range wanted {
+		if err := checkPlaceName(o.Name); err != nil {
+			return err
 		}
 	}
-	return nil
+	_, err = s.changePlaces(ctx, by, at, nil, false, func(a actor, of map[places.Place]places.Settings) (*actions.Act, error) {
+		whole, was := of[at], maps.Clone(of)
+		for p, now := range of {
+			for _, one := range []struct {
+				now   *string
+				lists bool
+			}{{&now.Reads, false}, {&now.Lists, true}} {
+				if access.Reads(*one.now).Everybody() && !slices.Contains(wanted, Opening{one.lists, p.Exact, p.Name}) {
+					*one.now = ""
+				}
+			}
+			of[p] = now
+		}
+		public := string(access.ReadsPublic)
+		for _, o := range wanted {
+			p := places.Place{Account: at.Account, Name: o.Name, Exact: o.Exact}
+			now, in := of[p], wire.ChangePlace{Reads: &public}
+			has := now.Reads
+			if o.Lists {
+				in, has = wire.ChangePlace{Lists: &public}, now.Lists
+			}
+			if access.Reads(has).Everybody() {
+				continue
+			}
+			if err := s.change(&now, in, whole, a.by.Key); err != nil {
+				return nil, err
+			}
+			of[p] = now
+		}
+		before, after := changedPlaces(was, of)
+		return a.act("place.reopen", at.Account, []string{at.Account}, before, after)
+	})
+	return err
+}
+
+// changedPlaces returns the places with different settings, as they were and as they are, by name.
+func changedPlaces(was, is map[places.Place]places.Settings) (before, after []wire.Place) {
+	for _, p := range slices.SortedFunc(maps.Keys(is), func(a, b places.Place) int { return strings.Compare(a.Name, b.Name) }) {
+		if !is[p].Same(was[p]) {
+			before, after = append(before, placeWith(p, was[p])), append(after, placeWith(p, is[p]))
+		}
+	}
+	return before, after
 }
 
 // subjectOf returns a place for an action's record.
@@ -267,11 +328,14 @@ func (s *Service) change(now *places.Settings, in wire.ChangePlace, account plac
 		if one.wanted == nil {
 			continue
 		}
-		opens := *one.wanted != "" && *one.wanted != string(access.ReadsInstance) && access.Reads(*one.wanted).Opener(one.own)
+		gives := access.Reads(*one.wanted)
+		if gives == access.ReadsInstance || gives == "" && *one.now != "" && !access.Reads(*one.now).Everybody() {
+			gives = one.own
+		}
 		switch {
-		case opens && !mayOpen:
+		case gives != "" && gives.Opener(one.own) && !mayOpen:
 			return ErrOpening
-		case opens && account.Guard&places.RefusePolicies != 0:
+		case gives.Everybody() && account.Guard&places.RefusePolicies != 0:
 			return ErrGuarded
 		}
 		*one.now = *one.wanted
@@ -290,15 +354,12 @@ func (s *Service) SetGuard(ctx context.Context, by By, account string, guard pla
 	if err != nil {
 		return err
 	}
-	return s.decide(ctx, by, func(a actor) error {
-		if !a.administersPlace(p) {
-			return fmt.Errorf("%w: it must administer all blobs of the account", ErrBeyond)
-		}
-		_, err := s.store.ChangePlace(ctx, p, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
-			before := now.Guard
-			now.Guard = guard
-			return a.act("place.guard", p.Account, []string{p.Account}, before, guard)
-		})
-		return err
+	_, err = s.changePlaces(ctx, by, p, []places.Place{p}, false, func(a actor, of map[places.Place]places.Settings) (*actions.Act, error) {
+		now := of[p]
+		before := now.Guard
+		now.Guard = guard
+		of[p] = now
+		return a.act("place.guard", p.Account, []string{p.Account}, before, guard)
 	})
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"sluice/access"
 	"sluice/access/actions"
 	"sluice/access/places"
+	"sluice/access/places/placestest"
 	"sluice/blob"
 	"sluice/test/testenv"
 	"sluice/wire"
@@ -19,7 +20,7 @@ import (
 // set sets a place of an account, for requests that begin after it returns.
 func (s *service) set(t testing.TB, account, name string, exact bool, to places.Settings) {
 	t.Helper()
-	testenv.OK(t, testenv.Error(s.meta.ChangePlace(t.Context(), places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
+	testenv.OK(t, testenv.Error(placestest.Change(t.Context(), s.meta, places.Place{Account: account, Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
 		*now = to
 		return nil, nil
 	})))

@@ -8,13 +8,14 @@ import (
 	"sluice/access"
 	"sluice/access/actions"
 	"sluice/access/places"
+	"sluice/access/places/placestest"
 	"sluice/test/testenv"
 )
 
 // set sets a place of the account ours.
 func (s *service) set(t testing.TB, name string, exact bool, to places.Settings) {
 	t.Helper()
-	testenv.OK(t, testenv.Error(s.database.ChangePlace(t.Context(), places.Place{Account: "ours", Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
+	testenv.OK(t, testenv.Error(placestest.Change(t.Context(), s.database, places.Place{Account: "ours", Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {
 		*now = to
 		return nil, nil
 	})))

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 
@@ -65,36 +66,16 @@ func (s *Server) setGuard(x *call, guard places.Guard) error {
 	return s.admin.SetGuard(x.Request.Context(), x.by(), x.account, guard)
 }
 
-// reopen makes the account's settings give everybody the wanted permissions, and no others. It
-// opens before it closes, so if the caller may not open it, nothing has changed. If it fails after
-// a part, repeated it does the rest.
+// reopen makes the account's settings give everybody the wanted permissions, and no others.
 func (s *Server) reopen(x *call, wanted []bucketpolicy.Open) error {
-	current, err := s.opened(x)
-	if err != nil {
-		return err
+	if s.admin == nil {
+		return errNotAdministered
 	}
-	set := func(list, except []bucketpolicy.Open, to access.Reads) error {
-		for _, o := range list {
-			if slices.Contains(except, o) {
-				continue
-			}
-			setting, prefix, name := string(to), o.Name, ""
-			change := wire.ChangePlace{Reads: &setting}
-			if o.Lists {
-				change = wire.ChangePlace{Lists: &setting}
-			} else if o.Exact {
-				prefix, name = "", o.Name
-			}
-			if err := s.changePlace(x, prefix, name, change); err != nil {
-				return err
-			}
-		}
-		return nil
+	var openings []admin.Opening
+	for _, o := range wanted {
+		openings = append(openings, admin.Opening(o))
 	}
-	if err := set(wanted, current, access.ReadsPublic); err != nil {
-		return err
-	}
-	return set(current, wanted, "")
+	return s.admin.Reopen(x.Request.Context(), x.by(), x.account, openings)
 }
 
 var errNoPolicy = &refusal{code: "NoSuchBucketPolicy", as: wire.CodeBlobNotFound, detail: "the bucket is opened to nobody"}
@@ -132,7 +113,7 @@ func (s *Server) putPolicy(x *call) error {
 		return err
 	}
 	// The text is kept last: without it the policy has other words for the same.
-	if err := s.setBucketProperty(x, propertyPolicy, bucketpolicy.Compact(body)); err != nil {
+	if err := s.setBucketProperty(x, propertyPolicy, bucketpolicy.Compact(body)); err != nil && !errors.Is(err, access.ErrQuota) {
 		return err
 	}
 	return x.writeEmpty(http.StatusNoContent)
@@ -140,7 +121,10 @@ func (s *Server) putPolicy(x *call) error {
 
 // deletePolicy closes everything that the settings open.
 func (s *Server) deletePolicy(x *call) error {
-	err := s.reopen(x, nil)
+	open, err := s.opened(x)
+	if err == nil && len(open) > 0 {
+		err = s.reopen(x, nil)
+	}
 	if err == nil {
 		err = s.removeBucketProperty(x, propertyPolicy)
 	}
@@ -172,10 +156,10 @@ func (s *Server) setBucketList(x *call) error {
 	account := places.Place{Account: x.account}
 	set, wanted := rules.Settings(account), ""
 	switch opens := x.header.Get("X-Amz-Acl") == "public-read"; {
-	case !opens && !access.Reads(set.Lists).Everybody(), opens && rules.Lists("") == access.ReadsPublic:
-		return nil
 	case opens && set.Guard&places.RefuseLists != 0:
 		return admin.ErrGuarded
+	case !opens && !access.Reads(set.Lists).Everybody(), opens && rules.Lists("") == access.ReadsPublic:
+		return nil
 	case opens:
 		wanted = string(access.ReadsPublic)
 	}

@@ -3,11 +3,11 @@ package s3api
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/access/places"
 	"sluice/test/testenv"
 )
@@ -108,9 +108,7 @@ func TestBucketPolicy(t *testing.T) {
 			names = append(names, a.Name+" "+a.Subject)
 		}
 	}
-	for _, want := range []string{"place.set ours/photos/", "place.set ours/b"} {
-		testenv.Equal(t, slices.Contains(names, want), true, "%s is recorded, among %q", want, names)
-	}
+	testenv.Equal(t, strings.Join(names, ", "), "place.reopen ours, place.reopen ours, place.reopen ours", "each policy is recorded")
 }
 
 // TestPublicList: with the canned list public-read everybody may list a bucket, and with private
@@ -167,4 +165,52 @@ func TestPublicAccessBlock(t *testing.T) {
 	o.wants(t, o.writer, 204, "DELETE", "/ours?publicAccessBlock", "")
 	o.wants(t, o.admin, 204, "PUT", "/ours?policy", strings.Replace(policy, "photos/*", "*", 1))
 	o.wants(t, o.nobody, 200, "GET", "/ours/b", "")
+}
+
+// TestPublicAccessBlockOfAPublicInstance: where everybody reads, it closes the bucket, too.
+func TestPublicAccessBlockOfAPublicInstance(t *testing.T) {
+	h := startHosted(t, access.ReadsPublic, nil)
+	o := opening{hosted: h, admin: h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: []string{"ours"}})}
+	o.wants(t, o.admin, 200, "PUT", "/ours/photos/a", "x")
+	opened := func(status int) {
+		t.Helper()
+		for _, path := range []string{"/ours/photos/a", "/ours?list-type=2&prefix=photos/", "/ours?list-type=2"} {
+			o.wants(t, o.nobody, status, "GET", path, "")
+		}
+		o.wants(t, o.admin, 200, "GET", "/ours/photos/a", "")
+	}
+	opened(200)
+	for _, ignores := range []string{"RestrictPublicBuckets", "IgnorePublicAcls"} {
+		o.wants(t, o.admin, 200, "PUT", "/ours?publicAccessBlock", "<PublicAccessBlockConfiguration><"+ignores+">true</"+ignores+"></PublicAccessBlockConfiguration>")
+		opened(403)
+		o.wants(t, o.admin, 204, "PUT", "/ours?policy", strings.ReplaceAll(publicPolicy, "BUCKET", "ours"))
+		opened(403)
+		o.wants(t, o.admin, 204, "DELETE", "/ours?policy", "")
+	}
+	o.wants(t, o.admin, 200, "PUT", "/ours?publicAccessBlock", "<PublicAccessBlockConfiguration><BlockPublicPolicy>true</BlockPublicPolicy><BlockPublicAcls>true</BlockPublicAcls></PublicAccessBlockConfiguration>")
+	opened(200)
+	wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?policy", strings.ReplaceAll(publicPolicy, "BUCKET", "ours")), 403, "AccessDenied")
+	wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?acl", "", "X-Amz-Acl", "public-read"), 403, "AccessDenied")
+}
+
+// TestPolicyNamesAreHidden: a key for some names does not see which others a policy opens.
+func TestPolicyNamesAreHidden(t *testing.T) {
+	o := startOpening(t)
+	o.set(t, "", false, places.Settings{MayOpen: true})
+	o.wants(t, o.admin, 204, "PUT", "/ours?policy", strings.ReplaceAll(publicPolicy, "BUCKET", "ours"))
+	limited := o.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}, Accounts: []string{"ours"}, Prefix: "b"})
+	wantError(t, o.wants(t, limited, 403, "GET", "/ours?policy", ""), 403, "AccessDenied")
+	o.wants(t, limited, 200, "GET", "/ours?policyStatus", "")
+}
+
+// TestPolicyOfAFullGroup: who may read can be changed when the group's quota is used up.
+func TestPolicyOfAFullGroup(t *testing.T) {
+	o := startOpening(t)
+	o.set(t, "", false, places.Settings{MayOpen: true})
+	full := o.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: []string{"ours"}, Group: "full", Limits: keys.Limits{StoredBytes: 1}})
+	o.wants(t, full, 204, "PUT", "/ours?policy", strings.ReplaceAll(publicPolicy, "BUCKET", "ours"))
+	o.wants(t, o.nobody, 200, "GET", "/ours/photos/a", "")
+	testenv.Equal(t, strings.Contains(o.wants(t, full, 200, "GET", "/ours?policy", "").body, "photos/*"), true, "the policy has other words")
+	o.wants(t, full, 204, "DELETE", "/ours?policy", "")
+	o.wants(t, o.nobody, 403, "GET", "/ours/photos/a", "")
 }

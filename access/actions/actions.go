@@ -14,6 +14,9 @@ import (
 // no effect; the caller decides again.
 var ErrStale = errors.New("actions: keys have changed since it was decided")
 
+// ErrTooMany means that an act would exceed one of its Bounds. The call had no effect.
+var ErrTooMany = errors.New("actions: too many")
+
 // By is who acts, and from where.
 type By struct {
 	Key   string // the key's id; "": the operator at the database, or anybody on a local instance
@@ -48,6 +51,16 @@ type Act struct {
 	// that the action is permitted. If keys have changed since, the method has no effect and
 	// returns ErrStale.
 	Keys int64
+	// Bounds are how many rows an act may leave behind that adds one.
+	Bounds Bounds
+}
+
+// Bounds are numbers of rows. 0: any number.
+type Bounds struct {
+	Keys      int // in the key's group, also expired and revoked ones
+	Places    int // with settings, in the account
+	AllPlaces int // with settings
+	Acts      int // that the group's keys have made within the last 24 hours
 }
 
 // Store holds the actions.

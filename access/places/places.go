@@ -57,6 +57,13 @@ type Block struct {
 // Set reports whether there are any settings.
 func (s Settings) Set() bool { return s != Settings{} }
 
+// Same reports whether settings are equal, except when a block began.
+func (s Settings) Same(other Settings) bool {
+	a, b := s.Blocked, other.Blocked
+	s.Blocked, other.Blocked = nil, nil
+	return s == other && (a == nil) == (b == nil) && (a == nil || a.Reason == b.Reason && a.By == b.By)
+}
+
 // Row is a place with its settings.
 type Row struct {
 	Place
@@ -79,13 +86,14 @@ type Changes struct {
 
 // Store stores the settings of places.
 type Store interface {
-	// ChangePlace changes a place's settings and returns them as stored. It calls change with the
-	// place's settings within the transaction, possibly several times, so that no concurrent change
-	// is lost; change must have no other effect. account has the whole account's settings
-	// before. With an error of change nothing is changed, and ChangePlace returns it. It records
-	// the act that change returns, which may be nil. It returns ErrTooMany if the place would be
-	// one too many.
-	ChangePlace(ctx context.Context, p Place, change func(s *Settings, account Settings) (*actions.Act, error)) (Settings, error)
+	// ChangePlaces changes places of an account and returns them as stored. Within the transaction,
+	// possibly several times, it calls change with the whole account's settings and those at some
+	// places, or if some is nil at all; where there are none, they may be absent. change changes
+	// the map, so that no concurrent change is lost, and must have no other effect. With an error
+	// of change nothing is changed, and ChangePlaces returns it. If anything changes, it records
+	// the act that change returns, which may be nil. It returns ErrTooMany if there would be more
+	// than Most places, or actions.ErrTooMany.
+	ChangePlaces(ctx context.Context, account string, some []Place, change func(of map[Place]Settings) (*actions.Act, error)) (map[Place]Settings, error)
 
 	// ListPlaces returns up to limit places with settings, sorted by account, name and Exact (false
 	// first), starting behind after; in one account only, unless account is empty.

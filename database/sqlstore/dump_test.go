@@ -16,6 +16,7 @@ import (
 	"sluice/access/actions"
 	"sluice/access/keys"
 	"sluice/access/places"
+	"sluice/access/places/placestest"
 	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
@@ -199,7 +200,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 	act := &actions.Act{Action: actions.Action{Name: "key.revoke", Accounts: []string{"0x1"}, Before: []byte("{}")}}
 	act.Keys, _ = f.KeysVersion(f.ctx)
 	f.note(f.RevokeKey(f.ctx, "none", act))
-	f.note(f.ChangePlace(f.ctx, places.Place{Account: "\xff", Name: "a/\x00"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
+	f.note(placestest.Change(f.ctx, f, places.Place{Account: "\xff", Name: "a/\x00"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		*s = places.Settings{Reads: "public", Blocked: &places.Block{Reason: "r", By: "key"}}
 		return nil, nil
 	}))

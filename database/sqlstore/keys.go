@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"time"
 
@@ -147,6 +148,11 @@ func (t storeTx) createKey(k keys.Key, act *actions.Act) (keys.Key, error) {
 	if err := t.addKey(k); err != nil {
 		return k, err
 	}
+	if act != nil {
+		if err := acts.CheckBound(t.Tx, act.Bounds.Keys, "keys in a group, also expired and revoked ones", `api_keys WHERE key_group = $1`, []byte(k.Group)); err != nil {
+			return k, err
+		}
+	}
 	var err error
 	if k.Limits, err = t.joinGroup(k.Group, k.Limits); err != nil {
 		return k, err
@@ -209,7 +215,10 @@ func (s *Store) SetGroupLimits(ctx context.Context, group string, change func(*k
 		if err != nil {
 			return limits, err
 		}
-		change(&limits)
+		before := limits
+		if change(&limits); limits == before {
+			return limits, nil
+		}
 		var sets []string
 		in := engine.Args{[]byte(group)}
 		for _, k := range keys.LimitKinds {
@@ -277,12 +286,15 @@ func (s *Store) UpdateKey(ctx context.Context, id string, change func(*keys.Key)
 		if err != nil {
 			return k, err
 		}
-		changed := k
+		before, changed := k, k
 		if err := change(&changed); err != nil {
 			return k, err
 		}
 		k.Label, k.Grants, k.S3Secret, k.Hash = changed.Label, changed.Grants, changed.S3Secret, changed.Hash
 		k.Expires = engine.Truncate(changed.Expires)
+		if reflect.DeepEqual(k, before) {
+			return k, nil
+		}
 		granted, err := grants(k.Grants).column()
 		if err != nil {
 			return k, err

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 
 	"sluice/access/actions"
@@ -60,82 +61,119 @@ func (t storeTx) placesVersion() (v placesVersion, err error) {
 	return v, err
 }
 
-// ChangePlace implements places.Store.
-func (s *Store) ChangePlace(ctx context.Context, p places.Place, change func(*places.Settings, places.Settings) (*actions.Act, error)) (places.Settings, error) {
-	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (places.Settings, error) {
+// ChangePlaces implements places.Store.
+func (s *Store) ChangePlaces(ctx context.Context, account string, some []places.Place, change func(map[places.Place]places.Settings) (*actions.Act, error)) (map[places.Place]places.Settings, error) {
+	return engine.ResultOf(ctx, s.in.Write, func(t storeTx) (map[places.Place]places.Settings, error) {
 		v, err := t.placesVersion()
 		if err != nil {
-			return places.Settings{}, err
+			return nil, err
 		}
-		found, err := t.places(`WHERE account = $1 AND name = $2 AND exact = $3`, []byte(p.Account), []byte(p.Name), engine.FlagColumn(p.Exact))
+		stored, err := t.placesOf(account, some)
 		if err != nil {
-			return places.Settings{}, err
+			return nil, err
 		}
-		was := places.Row{Place: p}
-		if len(found) > 0 {
-			was = found[0]
-		}
-		is := places.Row{Place: p, Settings: was.Settings}
-		if was.Blocked != nil {
-			block := *was.Blocked // change may change it, and run again
-			is.Blocked = &block
-		}
-		account, err := t.places(`WHERE account = $1 AND name = $2 AND exact = 0`, []byte(p.Account), []byte{})
-		if err != nil {
-			return places.Settings{}, err
-		}
-		act, err := change(&is.Settings, append(account, places.Row{})[0].Settings)
-		if err == nil {
-			err = acts.Record(t.Tx, act)
-		}
-		if err != nil {
-			return places.Settings{}, err
-		}
-		if is.Blocked != nil {
-			is.Blocked.Since = t.Now
-			if was.Blocked != nil {
-				is.Blocked.Since = was.Blocked.Since
+		of := map[places.Place]places.Settings{}
+		for p, row := range stored {
+			of[p] = row.Settings
+			if row.Blocked != nil {
+				block := *row.Blocked // change may change it
+				row.Blocked = &block
+				stored[p] = row
 			}
 		}
-		if is.Set() {
-			is.Mark = newMark()
+		act, err := change(of)
+		if err != nil {
+			return nil, err
 		}
-		return is.Settings, t.setPlace(v, was, len(found) > 0, is)
+		was := v
+		for p, settings := range of {
+			row := stored[p]
+			if settings.Same(row.Settings) {
+				of[p] = row.Settings
+				continue
+			}
+			if v.number == was.number {
+				v.number++
+			}
+			if of[p], err = t.setPlace(&v, p, row, settings); err != nil {
+				return nil, err
+			}
+		}
+		if v == was {
+			return of, nil
+		}
+		return of, t.placesChanged(account, was, v, act)
 	})
+}
+
+// placesOf returns the whole account's row and those for some places, or if some is nil all rows.
+func (t storeTx) placesOf(account string, some []places.Place) (map[places.Place]places.Row, error) {
+	query, in := `WHERE account = $1`, []any{[]byte(account)}
+	if some != nil {
+		query += ` AND (name = $2 AND exact = 0`
+		in = append(in, []byte{})
+		for _, p := range some {
+			query += fmt.Sprintf(` OR name = $%d AND exact = %d`, len(in)+1, engine.FlagColumn(p.Exact))
+			in = append(in, []byte(p.Name))
+		}
+		query += `)`
+	}
+	rows, err := t.places(query, in...)
+	of := map[places.Place]places.Row{}
+	for _, row := range rows {
+		of[row.Place] = row
+	}
+	return of, err
 }
 
 // newMark returns a random number that is not 0.
 func newMark() int64 { return 1 + rand.Int64N(1<<63-1) }
 
-// setPlace stores a place. stored reports whether there is a row for it.
-func (t storeTx) setPlace(v placesVersion, was places.Row, stored bool, is places.Row) error {
-	v.number++
-	v.marks ^= was.Mark ^ is.Mark
+// setPlace stores a place's settings, and returns them as stored. was is its row, or zero.
+func (t storeTx) setPlace(v *placesVersion, p places.Place, was places.Row, settings places.Settings) (places.Settings, error) {
+	is := places.Row{Place: p, Settings: settings}
+	block, since := places.Block{}, any(nil)
+	if is.Blocked != nil {
+		block = *is.Blocked
+		if block.Since = t.Now; was.Blocked != nil {
+			block.Since = was.Blocked.Since
+		}
+		since, is.Blocked = engine.Micros(block.Since), &block
+	}
 	switch {
 	case was.Set():
 		v.live--
-	case stored:
+	case was.Place == p:
 		v.empty--
-	case !is.Set():
-		return nil // there is nothing to forget
 	}
 	if is.Set() {
+		is.Mark = newMark()
 		v.live++
 	} else {
 		v.empty++
 	}
-	if v.live > places.Most {
-		return places.ErrTooMany
-	}
-	block, since := places.Block{}, any(nil)
-	if is.Blocked != nil {
-		block, since = *is.Blocked, engine.Micros(is.Blocked.Since)
-	}
-	if err := t.Change(`INSERT INTO places (account, name, exact, reads, lists, may_open, blocked_since, blocked_reason, blocked_by, mark, number, guard)
+	v.marks ^= was.Mark ^ is.Mark
+	return is.Settings, t.Change(`INSERT INTO places (account, name, exact, reads, lists, may_open, blocked_since, blocked_reason, blocked_by, mark, number, guard)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (account, name, exact) DO UPDATE SET
 		reads = $4, lists = $5, may_open = $6, blocked_since = $7, blocked_reason = $8, blocked_by = $9, mark = $10, number = $11, guard = $12`,
 		[]byte(is.Account), []byte(is.Name), engine.FlagColumn(is.Exact), []byte(is.Reads), []byte(is.Lists), engine.FlagColumn(is.MayOpen),
-		since, []byte(block.Reason), []byte(block.By), is.Mark, v.number, int64(is.Guard)); err != nil {
+		since, []byte(block.Reason), []byte(block.By), is.Mark, v.number, int64(is.Guard))
+}
+
+// placesChanged stores the version after changes in an account, and records the act.
+func (t storeTx) placesChanged(account string, was, v placesVersion, act *actions.Act) error {
+	if v.live > places.Most {
+		return places.ErrTooMany
+	}
+	if act != nil && v.live > was.live {
+		if most := act.Bounds.AllPlaces; most > 0 && v.live > int64(most) {
+			return fmt.Errorf("%w: there may be %d places with settings", actions.ErrTooMany, most)
+		}
+		if err := acts.CheckBound(t.Tx, act.Bounds.Places, "places with settings in an account", `places WHERE account = $1 AND mark <> 0`, []byte(account)); err != nil {
+			return err
+		}
+	}
+	if err := acts.Record(t.Tx, act); err != nil {
 		return err
 	}
 	if v.empty > mostEmptyPlaces {

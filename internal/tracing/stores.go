@@ -707,11 +707,11 @@ func (d tracedDatabase) PurgeActions(ctx context.Context, keep time.Duration, li
 	return d.Database.PurgeActions(ctx, keep, limit)
 }
 
-// ChangePlace implements places.Store.
-func (d tracedDatabase) ChangePlace(ctx context.Context, p places.Place, change func(s *places.Settings, account places.Settings) (*actions.Act, error)) (_ places.Settings, err error) {
-	ctx, span := d.begin(ctx, "metastore.ChangePlace")
+// ChangePlaces implements places.Store.
+func (d tracedDatabase) ChangePlaces(ctx context.Context, account string, some []places.Place, change func(of map[places.Place]places.Settings) (*actions.Act, error)) (_ map[places.Place]places.Settings, err error) {
+	ctx, span := d.begin(ctx, "metastore.ChangePlaces")
 	defer span.end(&err)
-	return d.Database.ChangePlace(ctx, p, change)
+	return d.Database.ChangePlaces(ctx, account, some, change)
 }
 
 // ListPlaces implements places.Store.

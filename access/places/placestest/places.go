@@ -2,6 +2,7 @@ package placestest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,13 +16,25 @@ import (
 	"sluice/database/whole"
 )
 
+// Change changes one place, and returns its settings as stored. change is called with them and with
+// the whole account's settings, before.
+func Change(ctx context.Context, store places.Store, at places.Place, change func(s *places.Settings, account places.Settings) (*actions.Act, error)) (places.Settings, error) {
+	of, err := store.ChangePlaces(ctx, at.Account, []places.Place{at}, func(of map[places.Place]places.Settings) (*actions.Act, error) {
+		s := of[at]
+		act, err := change(&s, of[places.Place{Account: at.Account}])
+		of[at] = s
+		return act, err
+	})
+	return of[at], err
+}
+
 // set changes a place in the account a, and returns its settings as stored.
 func (p *probe) set(name string, change func(s *places.Settings)) places.Settings {
 	return p.setAt(p.Store, places.Place{Account: "a", Name: name}, change)
 }
 
 func (p *probe) setAt(store places.Store, at places.Place, change func(s *places.Settings)) places.Settings {
-	got, err := store.ChangePlace(p.Ctx, at, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
+	got, err := Change(p.Ctx, store, at, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		change(s)
 		return nil, nil
 	})
@@ -64,7 +77,7 @@ func placeChange(p *probe) {
 	p.Reopen()
 	p.Equal(p.all(""), want, "places")
 	refused := errors.New("refused")
-	_, err := p.Store.ChangePlace(p.Ctx, want[0].Place, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
+	_, err := Change(p.Ctx, p.Store, want[0].Place, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		s.Reads = "lost"
 		return nil, refused
 	})
@@ -89,7 +102,7 @@ func placeBlock(p *probe) {
 	p.Clock.Advance(time.Minute)
 	p.Equal(p.set("n", block("two")).Blocked, &places.Block{Reason: "two", By: "key\x00\xff", Since: first}, "another reason")
 	refused := errors.New("refused")
-	_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "a", Name: "n"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
+	_, err := Change(p.Ctx, p.Store, places.Place{Account: "a", Name: "n"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		s.Blocked.Reason = "" // of its own
 		return nil, refused
 	})
@@ -211,14 +224,14 @@ func placeRacing(p *probe) {
 	handles := []whole.Database{p.Store, p.Open()}
 	const calls = 8
 	errs := dbtest.Race(calls, func(i int) error {
-		_, err := handles[i%2].ChangePlace(p.Ctx, places.Place{Account: "a"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
+		_, err := Change(p.Ctx, handles[i%2], places.Place{Account: "a"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 			s.Reads += fmt.Sprint(i)
 			return nil, nil
 		})
 		if err != nil {
 			return err
 		}
-		_, err = handles[i%2].ChangePlace(p.Ctx, places.Place{Account: fmt.Sprint(i)}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
+		_, err = Change(p.Ctx, handles[i%2], places.Place{Account: fmt.Sprint(i)}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 			s.MayOpen = true
 			return nil, nil
 		})
@@ -268,7 +281,7 @@ func placeRecord(p *probe) {
 		for _, exact := range []bool{false, true} {
 			mayOpen := false
 			for _, keys := range []int64{version + 1, version} {
-				_, err := p.Store.ChangePlace(p.Ctx, places.Place{Account: "x", Name: name, Exact: exact}, func(s *places.Settings, account places.Settings) (*actions.Act, error) {
+				_, err := Change(p.Ctx, p.Store, places.Place{Account: "x", Name: name, Exact: exact}, func(s *places.Settings, account places.Settings) (*actions.Act, error) {
 					mayOpen, s.MayOpen, s.Reads = account.MayOpen, !exact && name == "", fmt.Sprint(i, keys)
 					return &actions.Act{Keys: keys, Action: actions.Action{Name: "place.set", Subject: fmt.Sprint(i, exact), Accounts: []string{"x"}}}, nil
 				})

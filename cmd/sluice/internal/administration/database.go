@@ -43,6 +43,11 @@ type database struct {
 
 // open returns the instance with a database.
 func open(store whole.Database, o admin.Options) *database {
+	return &database{admin.New(store, o), store.Now, Operator()}
+}
+
+// Operator returns the operator at the database, who runs this process.
+func Operator() admin.By {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {
 		name = u.Username
@@ -50,7 +55,7 @@ func open(store whole.Database, o admin.Options) *database {
 	if h, err := os.Hostname(); err == nil {
 		host = h
 	}
-	return &database{admin.New(store, o), store.Now, admin.By{From: name + "@" + host}}
+	return admin.By{From: name + "@" + host}
 }
 
 // pageSize is the number of entries that are read at a time.

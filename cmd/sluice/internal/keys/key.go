@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/access"
+	"sluice/admin"
 	"sluice/client"
 	"sluice/cmd/sluice/internal/administration"
 	"sluice/cmd/sluice/internal/cli"
@@ -149,7 +149,7 @@ func (c *keyReseal) Run(ctx context.Context, console *cli.Console) error {
 		return err
 	}
 	return c.WithMeta(ctx, false, func(ctx context.Context, store whole.Database) error {
-		n, err := access.ResealS3Secrets(ctx, store, box)
+		n, err := admin.New(store, admin.Options{S3: box}).ResealS3Secrets(ctx, administration.Operator())
 		return errors.Join(c.Remark(console, fmt.Sprintf("S3 secrets that were sealed again: %d.", n)), err)
 	})
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // Record records an act, which may be nil. It returns actions.ErrStale if keys have changed since
-// the act was decided, so it must come before the transaction changes keys itself.
+// the act was decided, so it must come before the transaction changes keys itself, or
+// actions.ErrTooMany.
 func Record(t *engine.Tx, act *actions.Act) error {
 	if act == nil {
 		return nil
@@ -32,9 +33,27 @@ func Record(t *engine.Tx, act *actions.Act) error {
 			return err
 		}
 	}
-	return t.Change(`INSERT INTO actions (id, key_id, key_group, source, name, subject, accounts, was, became) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+	if err := t.Change(`INSERT INTO actions (id, key_id, key_group, source, name, subject, accounts, was, became) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		newID(t.Now), []byte(act.Key), []byte(act.Group), []byte(act.From), []byte(act.Name), []byte(act.Subject), accounts,
-		engine.BytesColumn(act.Before), engine.BytesColumn(act.After))
+		engine.BytesColumn(act.Before), engine.BytesColumn(act.After)); err != nil {
+		return err
+	}
+	return CheckBound(t, act.Bounds.Acts, "actions within 24 hours, by the keys of a group",
+		`actions WHERE key_group = $1 AND id >= $2`, []byte(act.Group), before(t.Now.Add(-24*time.Hour)))
+}
+
+// CheckBound returns actions.ErrTooMany if there are more than most rows, of some things. most 0
+// is no bound. from ends a query for them.
+func CheckBound(t *engine.Tx, most int, things, from string, in ...any) error {
+	if most == 0 {
+		return nil
+	}
+	var n engine.Integer
+	_, err := t.Row(`SELECT COUNT(*) FROM `+from, in, &n)
+	if err == nil && int(n) > most {
+		err = fmt.Errorf("%w: there may be %d %s", actions.ErrTooMany, most, things)
+	}
+	return err
 }
 
 // idTime is the number of characters in an id that are its time: microseconds in hexadecimal.

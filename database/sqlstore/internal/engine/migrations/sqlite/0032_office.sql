@@ -22,6 +22,10 @@ CREATE TABLE actions (
     became    BLOB
 );
 
+-- For bounds of each group.
+CREATE INDEX actions_group ON actions (key_group, id);
+CREATE INDEX api_keys_group ON api_keys (key_group);
+
 -- Nodes and background tasks for operators. reason is why a node is not ready; NULL: it is ready.
 ALTER TABLE nodes ADD COLUMN name BLOB;
 ALTER TABLE nodes ADD COLUMN version BLOB;
