@@ -1,6 +1,8 @@
 package main
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +13,7 @@ import (
 )
 
 // TestFaultsApply checks the list of faults against the code: the file of each contains the lines
-// that it replaces exactly once, and names are unique.
+// that it replaces exactly once, and is valid Go with the fault in it. Names are unique.
 func TestFaultsApply(t *testing.T) {
 	root := testenv.Must(testenv.Root())(t)
 	faults := testenv.Must(readFaults(root))(t)
@@ -27,6 +29,9 @@ func TestFaultsApply(t *testing.T) {
 			t.Error(err)
 		} else if faulty == string(text) {
 			t.Errorf("%s changes nothing", f.name)
+		} else if filepath.Ext(f.file) == ".go" {
+			_, err := parser.ParseFile(token.NewFileSet(), f.file, faulty, parser.SkipObjectResolution)
+			testenv.Check(t, err)
 		}
 	}
 }
