@@ -384,6 +384,7 @@ func TestPollWithoutAnAnswer(t *testing.T) {
 // after a change, and that one query then serves all calls for a key.
 // Invariants 34, 35.
 func TestRecheck(t *testing.T) {
+	readOnly := access.KeyChange{Grants: []keys.Grant{{Scopes: []string{"read"}}}}
 	synctest.Test(t, func(t *testing.T) {
 		keys, served, command := newKeys(t)
 		key, good := makeKey(t, command, access.NewKey{Expires: time.Now().Add(time.Hour)})
@@ -416,7 +417,7 @@ func TestRecheck(t *testing.T) {
 			testenv.Equal(t, writers.Load(), writing, "%s: calls that may write", when)
 		}
 		recheck("unchanged", nil, 0, calls)
-		testenv.Must(access.Update(t.Context(), command, key.ID, access.KeyChange{Scopes: []access.Scope{access.ScopeRead}}))(t)
+		testenv.Must(access.Update(t.Context(), command, key.ID, readOnly))(t)
 		poll()
 		recheck("changed", nil, 1, 0)
 		recheck("after that", nil, 0, 0)

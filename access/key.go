@@ -155,13 +155,9 @@ func checkLimits(l keys.Limits) error {
 
 // KeyChange describes how to change a key. A field that is nil stays as it is.
 type KeyChange struct {
-	Label    *string   // as NewKey.Label
-	Scopes   []Scope   // as NewKey.Scopes
-	Accounts *[]string // as NewKey.Accounts; a pointer to nil means all
-	Prefix   *string   // as NewKey.Prefix
-	// Grants replace all grants. Scopes, Accounts and Prefix change a key that has one grant.
-	Grants  []keys.Grant
-	Expires *time.Time // as NewKey.Expires; a pointer to the zero time means never
+	Label   *string      // as NewKey.Label
+	Grants  []keys.Grant // in place of all that it has
+	Expires *time.Time   // as NewKey.Expires; a pointer to the zero time means never
 	// S3 seals a new S3 secret, in place of one that the key has; nil: it stays as it is.
 	S3 *sealed.Box
 	// NoS3 removes the key's S3 secret.
@@ -184,8 +180,10 @@ func Update(ctx context.Context, store keys.Store, id string, c KeyChange) (Issu
 		secret = newSecret()
 	}
 	change := func(k *keys.Key) (err error) {
-		if k.Grants, err = c.grants(k.Grants); err != nil {
-			return err
+		if c.Grants != nil {
+			if k.Grants, err = CheckGrants(c.Grants); err != nil {
+				return err
+			}
 		}
 		if c.Label != nil {
 			k.Label = *c.Label
@@ -233,32 +231,6 @@ func (c KeyChange) decide(ctx context.Context, store keys.Store, id string, chan
 		return nil, err
 	}
 	return c.Decide(before, after)
-}
-
-// grants returns the grants of a key that had these.
-func (c KeyChange) grants(had []keys.Grant) ([]keys.Grant, error) {
-	if c.Scopes == nil && c.Accounts == nil && c.Prefix == nil && c.Grants == nil {
-		return had, nil
-	}
-	n := NewKey{Scopes: c.Scopes, Grants: c.Grants}
-	if c.Grants == nil {
-		if len(had) != 1 {
-			return nil, fmt.Errorf("%w: it has %d grants: name all that it shall have", ErrInvalidKey, len(had))
-		}
-		n.Accounts, n.Prefix = had[0].Accounts, had[0].Prefix
-		for _, s := range had[0].Scopes {
-			if c.Scopes == nil {
-				n.Scopes = append(n.Scopes, Scope(s))
-			}
-		}
-	}
-	if c.Accounts != nil {
-		n.Accounts = *c.Accounts
-	}
-	if c.Prefix != nil {
-		n.Prefix = *c.Prefix
-	}
-	return n.grants()
 }
 
 // SetLimits changes a group's limits, and returns them as stored. A limit that is 0 in limits stays

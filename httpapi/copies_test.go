@@ -252,12 +252,12 @@ func (m *watchedMeta) Blob(ctx context.Context, account, name string) (metastore
 func TestKeyIsCheckedBeforeATransfer(t *testing.T) {
 	m := &watchedMeta{}
 	h := newHostedOver(t, func(d whole.Database) whole.Database { m.Database = d; return m }, access.ReadsKey, access.ScopeWrite)
-	both, only := []string{ours, "theirs"}, []string{"theirs"}
+	both, only := []string{ours, "theirs"}, []keys.Grant{{Scopes: []string{"read", "write"}, Accounts: []string{"theirs"}}}
 	for _, body := range []string{copyToTheirs, moveToTheirs} {
 		path, _ := h.store(t, ours, "a", "content")
 		key, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeRead, access.ScopeWrite}, Accounts: both})
 		m.then = func() {
-			testenv.Check(t, testenv.Error(access.Update(t.Context(), h.meta, key.ID, access.KeyChange{Accounts: &only})))
+			testenv.Check(t, testenv.Error(access.Update(t.Context(), h.meta, key.ID, access.KeyChange{Grants: only})))
 		}
 		h.refused(t, 403, wire.CodeAccountForbidden, "POST", path, body, keyHeader(secret)...)
 		if m.then != nil {

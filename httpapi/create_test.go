@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/metastore"
 	"sluice/test/testenv"
 	"sluice/wire"
@@ -113,7 +114,7 @@ func TestKeyIsNarrowedMeanwhile(t *testing.T) {
 	old, _ := h.store(t, ours, "old", "old")
 	stored, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}})
 	res, _ := h.slowRequest(t, "PUT", old, "new", withBearer("narrowed", secret), func() {
-		testenv.Must(access.Update(t.Context(), h.meta, stored.ID, access.KeyChange{Scopes: []access.Scope{access.ScopeCreate}}))(t)
+		testenv.Must(access.Update(t.Context(), h.meta, stored.ID, access.KeyChange{Grants: []keys.Grant{grantOf("create")}}))(t)
 	})
 	testenv.Equal(t, res.StatusCode, 403, "status")
 	if _, body := h.want(t, 200, "GET", old, ""); body != "old" {

@@ -212,7 +212,7 @@ func TestLinksEndWithTheirKey(t *testing.T) {
 	update := func(c access.KeyChange) func(id string) error {
 		return func(id string) error { return testenv.Error(access.Update(t.Context(), l.meta, id, c)) }
 	}
-	past, elsewhere := l.now().Add(-time.Minute), []string{"theirs"}
+	past := l.now().Add(-time.Minute)
 	for _, test := range []struct {
 		name   string
 		change func(id string) error
@@ -223,8 +223,8 @@ func TestLinksEndWithTheirKey(t *testing.T) {
 		{"expired", update(access.KeyChange{Expires: &past}), 401, wire.CodeCredentialUnknown},
 		{"another secret", update(access.KeyChange{S3: l.box}), 401, wire.CodeCredentialUnknown},
 		{"no secret", update(access.KeyChange{NoS3: true}), 401, wire.CodeCredentialUnknown},
-		{"without the scope", update(access.KeyChange{Scopes: scopeWrite}), 403, wire.CodeScopeMissing},
-		{"without the account", update(access.KeyChange{Accounts: &elsewhere}), 403, wire.CodeAccountForbidden},
+		{"without the scope", update(access.KeyChange{Grants: []keys.Grant{grantOf("write", ours)}}), 403, wire.CodeScopeMissing},
+		{"without the account", update(access.KeyChange{Grants: []keys.Grant{grantOf("read", "theirs")}}), 403, wire.CodeAccountForbidden},
 	} {
 		key := l.signer(t, n)
 		query := l.link(t, key, link.Read, ours, "a")
@@ -249,8 +249,8 @@ func TestLinksAreCheckedAfterTheBody(t *testing.T) {
 	for _, test := range []struct {
 		change access.KeyChange
 		status int
-	}{{access.KeyChange{S3: l.box}, 401}, {access.KeyChange{Scopes: scopeRead}, 403}} {
-		key.secret = testenv.Must(access.Update(t.Context(), l.meta, key.id, access.KeyChange{S3: l.box, Scopes: scopeWrite}))(t).S3Secret
+	}{{access.KeyChange{S3: l.box}, 401}, {access.KeyChange{Grants: []keys.Grant{grantOf("read")}}, 403}} {
+		key.secret = testenv.Must(access.Update(t.Context(), l.meta, key.id, access.KeyChange{S3: l.box, Grants: []keys.Grant{grantOf("write")}}))(t).S3Secret
 		path := "/v1/blobs/" + ours + "/new"
 		res, body := l.slowRequest(t, "PUT", path+l.link(t, key, link.Create, ours, "new"), strings.Repeat("x", 64<<10), none, func() {
 			testenv.OK(t, testenv.Error(access.Update(t.Context(), l.meta, key.id, test.change)))

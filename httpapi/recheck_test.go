@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/database"
 	"sluice/test/testenv"
 	"sluice/wire"
@@ -42,7 +43,7 @@ func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 			testenv.OK(t, testenv.Error(access.Update(ctx, h.meta, id, c)))
 		}
 	}
-	past, elsewhere := time.Now().Add(-time.Minute), []string{"theirs"}
+	past, elsewhere := time.Now().Add(-time.Minute), keys.Grant{Scopes: []string{"read", "write", "channels"}, Accounts: []string{"theirs"}}
 	changes := []struct {
 		name   string
 		change func(t *testing.T, id string)
@@ -54,8 +55,8 @@ func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 			testenv.OK(t, testenv.Error(h.meta.RevokeKey(ctx, id, nil)))
 		}, 401, wire.CodeCredentialUnknown},
 		{"expired", update(access.KeyChange{Expires: &past}), 401, wire.CodeCredentialUnknown},
-		{"without the scope", update(access.KeyChange{Scopes: []access.Scope{access.ScopeRead}}), 403, wire.CodeScopeMissing},
-		{"without the account", update(access.KeyChange{Accounts: &elsewhere}), 403, wire.CodeAccountForbidden},
+		{"without the scope", update(access.KeyChange{Grants: []keys.Grant{grantOf("read", ours, payer)}}), 403, wire.CodeScopeMissing},
+		{"without the account", update(access.KeyChange{Grants: []keys.Grant{elsewhere}}), 403, wire.CodeAccountForbidden},
 	}
 	large := strings.Repeat("x", 64<<10) // an object in the byte store
 	for i, change := range changes {
