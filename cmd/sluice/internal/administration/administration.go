@@ -158,7 +158,7 @@ func (c *Choice) AfterApply(ctx *kong.Context, read *settings.File) error {
 		return ""
 	}
 	c.server, c.database, c.settings = first(false, "url", "context"), first(false, "data", "meta", "config"), first(false, "s3-secret-key-file", "key-limits", "reads")
-	if c.server != "" || c.database != "" {
+	if c.server != "" {
 		return nil
 	}
 	// A node's environment, as in a container, names both: its database, and its address.
