@@ -21,7 +21,8 @@ import (
 )
 
 // replicas are a primary and two standbys on machines of their own. At least one standby has each
-// commit that is acknowledged.
+// commit that is acknowledged. A name of their own each makes pg_basebackup no such standby, and a
+// standby that is late finds the log that it lacks.
 type replicas struct {
 	*testing.T
 	servers  []*testenv.PostgresServer
@@ -38,11 +39,12 @@ func startReplicas(t *testing.T) *replicas {
 	r := &replicas{T: t, failures: failures}
 	for i := range 3 {
 		m := network.NewMachine()
+		settings := []string{"synchronous_standby_names=ANY 1 (a, b, c)", "cluster_name=" + "abc"[i:i+1], "wal_keep_size=1GB"}
 		var s *testenv.PostgresServer
 		if i == 0 {
-			s = testenv.StartPostgresOn(t, m, "synchronous_standby_names=ANY 1 (*)")
+			s = testenv.StartPostgresOn(t, m, settings...)
 		} else {
-			s = testenv.StartStandbyOn(t, m, r.servers[0], "synchronous_standby_names=ANY 1 (*)")
+			s = testenv.StartStandbyOn(t, m, r.servers[0], settings...)
 		}
 		r.servers, r.machines = append(r.servers, s), append(r.machines, m)
 	}
@@ -104,7 +106,7 @@ func (r *replicas) fail(further func()) {
 		r.Logf("%s: requests were served %v after the promotion", failure.name, time.Since(promoted))
 		testenv.OK(r, failure.passes(r.servers[old], r.machines[old]))
 		further()
-		testenv.OK(r, r.servers[old].Rejoin(r.servers[r.primary]))
+		testenv.OK(r, errors.Join(r.servers[old].Rejoin(r.servers[r.primary]), r.servers[r.primary].AwaitStandbys(2)))
 	}
 }
 

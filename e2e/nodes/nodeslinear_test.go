@@ -291,7 +291,7 @@ func checkHistories(t *testing.T, views []*e2e.Server, total, phase int64, failu
 	further := func() {
 		t.Helper()
 		until := answered.Load() + phase
-		views[0].Eventually("no request is answered", func() bool { return answered.Load() >= until })
+		views[0].Eventually(fmt.Sprintf("%d requests are not answered", phase), func() bool { return answered.Load() >= until })
 	}
 	further()
 	faults(further)

@@ -290,15 +290,17 @@ func (s *PostgresServer) Promote() error { return s.Exec("SELECT pg_promote()") 
 // AwaitStandby waits until the server's standby has applied everything.
 func (s *PostgresServer) AwaitStandby() error { return s.AwaitStandbys(1) }
 
-// AwaitStandbys waits until n standbys are connected, and have applied everything.
+// AwaitStandbys waits until n standbys are connected, and have applied everything until the call.
 func (s *PostgresServer) AwaitStandbys(n int) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.DSN())
 	if err != nil {
 		return err
 	}
+	var end string
+	err = conn.QueryRow(ctx, `SELECT CAST(pg_current_wal_lsn() AS TEXT)`).Scan(&end)
 	for applied := false; !applied && err == nil; {
-		err = conn.QueryRow(ctx, `SELECT COUNT(*) >= $1 AND bool_and(COALESCE(replay_lsn = pg_current_wal_lsn(), false)) FROM pg_stat_replication`, n).Scan(&applied)
+		err = conn.QueryRow(ctx, `SELECT COUNT(*) >= $1 FROM pg_stat_replication WHERE replay_lsn >= CAST($2 AS PG_LSN)`, n, end).Scan(&applied)
 	}
 	return errors.Join(err, conn.Close(ctx))
 }
