@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/actions"
+	"sluice/access/keys"
 	"sluice/access/sealed"
 	"sluice/test/testenv"
 )

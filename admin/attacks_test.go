@@ -130,6 +130,8 @@ func TestAdministratorsOfSomeAccountsAreBounded(t *testing.T) {
 			testenv.Is(t, acts[c.act](tenant), admin.ErrConflict, "%+v: one too many", c.bounds)
 			testenv.OK(t, acts[c.act](operator))
 		}
+		testenv.Must(o.RevokeKey(t.Context(), tenant, tenant.Caller.ID(), false))(t)
+		tenant = o.hire(t, "tenant", nil, on("admin", "acca"))
 		o.Service = admin.New(o.store, admin.Options{})
 		testenv.OK(t, acts["keys"](tenant))
 	})

@@ -271,6 +271,7 @@ func (s *Service) RevokeKey(ctx context.Context, by By, id string, force bool) (
 		if err := s.checkLast(ctx, a, &before, &after, force); err != nil {
 			return err
 		}
+		a.bounds.Acts = 0 // a leaked key must not keep its owner from revoking it
 		act, err := a.act("key.revoke", id, accountsOf(&before), s.recorded(&before, recordedSecrets{}), nil)
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ var notForClients = []string{
 	"history.ErrForeignStore", "history.ErrUnfinishedCopy", "blob.ErrLargeSweep", "blob.ErrInvalidName", "blob.errAge",
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName", "bytestore.ErrReadOnly",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrNodesRun", "database.ErrClock", "database.ErrLongStop", "database.ErrDamagedRow",
-	"access/keys.ErrGroupLimits", "access/actions.ErrStale", // which package admin handles
+	"access/keys.ErrGroupLimits", "access/actions.ErrStale", "access/actions.ErrTooMany", // which package admin handles
 	"paychan.ErrUncollected", "metastore.ErrNameHasBlobs", "metastore.ErrTooManyAliases",
 }
 

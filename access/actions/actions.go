@@ -15,7 +15,7 @@ import (
 var ErrStale = errors.New("actions: keys have changed since it was decided")
 
 // ErrTooMany means that an act would exceed one of its Bounds. The call had no effect.
-var ErrTooMany = errors.New("actions: too many")
+var ErrTooMany = errors.New("that would be too many")
 
 // By is who acts, and from where.
 type By struct {
