@@ -27,7 +27,7 @@ var (
 	// ErrAccount means that the key is not valid for the account.
 	ErrAccount = errors.New("the key is not for this account")
 	// ErrName means that the key is not valid for the blob's name, or for a list with this prefix.
-	ErrName = errors.New("the key is for other names in this account: those that begin with a prefix of its grants")
+	ErrName = errors.New("the key is not for this name")
 	// ErrConcurrent means that the limit of concurrent requests is reached.
 	ErrConcurrent = errors.New("too many concurrent requests")
 	// ErrRate means that the request rate is exceeded. The error is a *RateError.

@@ -164,7 +164,11 @@ func TestGrantsAllow(t *testing.T) {
 		{access.ScopeChannels, "a", "", access.ErrName, true},
 		{"unknown", "a", "all/1", access.ErrScope, false},
 	} {
-		testenv.Is(t, caller.Allows(c.scope, c.account, c.name), c.want, "%s on %q %q", c.scope, c.account, c.name)
+		err := caller.Allows(c.scope, c.account, c.name)
+		testenv.Is(t, err, c.want, "%s on %q %q", c.scope, c.account, c.name)
+		if err != nil && !strings.Contains(err.Error(), `"`+string(c.scope)+`"`) {
+			t.Errorf("%s on %q %q: the error does not name the scope: %v", c.scope, c.account, c.name, err)
+		}
 		testenv.Equal(t, caller.Can(c.scope, c.account, c.name), c.want == nil, "whether it can %s %q %q", c.scope, c.account, c.name)
 		testenv.Equal(t, caller.Reaches(c.scope, c.account), c.some, "whether it has %s on some names of %q", c.scope, c.account)
 	}

@@ -92,7 +92,7 @@ func (c *Caller) Allows(scope Scope, account, name string) error {
 	case !c.Reaches(scope, account):
 		return ErrAccount
 	default:
-		return ErrName
+		return fmt.Errorf("%w: it has the scope %q only for names that begin with a prefix of its grants", ErrName, scope)
 	}
 }
 

@@ -37,7 +37,7 @@ var (
 	// ErrEverything means that an operation needs admin for all accounts.
 	ErrEverything = errors.New(`this needs a key with the scope "admin" for all accounts and names`)
 	// ErrLast means that no valid key with admin for all accounts would be left.
-	ErrLast = errors.New("no valid key with the scope \"admin\" for all accounts would be left: set force to do it all the same")
+	ErrLast = errors.New("no valid key with the scope \"admin\" for all accounts would be left: force=true, or --force, does it all the same")
 	// ErrChanged means that a thing is not as the request's condition requires.
 	ErrChanged = errors.New("it was changed in the meantime: read it again")
 	// ErrConflict means that a thing cannot be so because of another one.

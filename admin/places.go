@@ -27,7 +27,7 @@ const (
 )
 
 // ErrOpening means that an account may not open itself beyond the instance's reads.
-var ErrOpening = errors.New("the operator does not permit the account to open itself beyond --reads")
+var ErrOpening = errors.New("the operator does not permit the account to open itself beyond --reads: an administrator of all accounts permits it by mayOpen, or sluice place set ACCOUNT --may-open")
 
 // ErrGuarded means that an account is protected from being opened.
 var ErrGuarded = errors.New("the account has a public access block, which refuses to open it: change that first")
@@ -254,8 +254,8 @@ func (s *Service) Reopen(ctx context.Context, by By, account string, wanted []Op
 			if o.Lists {
 				in, has = wire.ChangePlace{Lists: &public}, now.Lists
 			}
-			if access.Reads(has).Everybody() {
-				continue
+			if access.Reads(has).Everybody() && whole.MayOpen && whole.Guard&places.RefusePolicies == 0 {
+				continue // otherwise it has no effect, or is protected, and is refused
 			}
 			if err := s.change(&now, in, whole, a.by.Key); err != nil {
 				return nil, err
@@ -356,10 +356,18 @@ func (s *Service) SetGuard(ctx context.Context, by By, account string, guard pla
 	}
 	_, err = s.changePlaces(ctx, by, p, []places.Place{p}, false, func(a actor, of map[places.Place]places.Settings) (*actions.Act, error) {
 		now := of[p]
-		before := now.Guard
+		before := protections(now.Guard)
 		now.Guard = guard
 		of[p] = now
-		return a.act("place.guard", p.Account, []string{p.Account}, before, guard)
+		return a.act("place.guard", p.Account, []string{p.Account}, before, protections(guard))
 	})
 	return err
+}
+
+// protections returns a guard for an action's record, in the words of S3's public access block.
+func protections(g places.Guard) map[string]bool {
+	return map[string]bool{
+		"blockPublicAcls": g&places.RefuseLists != 0, "ignorePublicAcls": g&places.IgnoreLists != 0,
+		"blockPublicPolicy": g&places.RefusePolicies != 0, "restrictPublicBuckets": g&places.IgnorePolicies != 0,
+	}
 }

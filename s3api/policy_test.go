@@ -92,6 +92,15 @@ func TestBucketPolicy(t *testing.T) {
 	opened(403, 200, 403, 403)
 	same(one)
 
+	// A policy that is kept and has no effect is refused.
+	o.set(t, "", false, places.Settings{})
+	opened(403, 403, 403, 403)
+	if got := o.wants(t, o.admin, 403, "PUT", "/ours?policy", one); !strings.Contains(got.body, "--may-open") {
+		t.Errorf("the refusal does not name the remedy: %s", got.body)
+	}
+	o.set(t, "", false, places.Settings{MayOpen: true})
+	opened(403, 200, 403, 403)
+
 	// Settings that were made otherwise are in the policy.
 	o.set(t, "b", true, places.Settings{})
 	o.set(t, "photos/", false, places.Settings{Reads: "public"})
@@ -158,13 +167,25 @@ func TestPublicAccessBlock(t *testing.T) {
 	}
 	block("BlockPublicPolicy", "BlockPublicAcls")
 	o.wants(t, o.nobody, 200, "GET", "/ours/photos/a", "")
-	wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?policy", strings.Replace(policy, "photos/*", "*", 1)), 403, "AccessDenied")
+	for _, opens := range []string{policy, strings.Replace(policy, "photos/*", "*", 1)} { // also what is open already
+		wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?policy", opens), 403, "AccessDenied")
+	}
+	o.set(t, "", false, places.Settings{MayOpen: true, Guard: places.RefuseLists, Lists: "public"})
 	wantError(t, o.wants(t, o.admin, 403, "PUT", "/ours?acl", "", "X-Amz-Acl", "public-read"), 403, "AccessDenied")
 	wantError(t, o.wants(t, o.writer, 403, "DELETE", "/ours?publicAccessBlock", ""), 403, "AccessDenied")
 	o.wants(t, o.admin, 204, "DELETE", "/ours?publicAccessBlock", "")
 	o.wants(t, o.writer, 204, "DELETE", "/ours?publicAccessBlock", "")
 	o.wants(t, o.admin, 204, "PUT", "/ours?policy", strings.Replace(policy, "photos/*", "*", 1))
 	o.wants(t, o.nobody, 200, "GET", "/ours/b", "")
+	var states []string
+	for _, a := range testenv.Must(o.database.ListActions(t.Context(), "", 100))(t) {
+		if a.Name == "place.guard" {
+			states = append(states, string(a.Before), string(a.After))
+		}
+	}
+	if all := strings.Join(states, " "); len(states) != 8 || !strings.Contains(all, `"restrictPublicBuckets":true`) || strings.Count(all, `"blockPublicPolicy":true`) != 1 {
+		t.Errorf("the protections are recorded as %q", states)
+	}
 }
 
 // TestPublicAccessBlockOfAPublicInstance: where everybody reads, it closes the bucket, too.

@@ -212,8 +212,8 @@ type NodeList struct {
 // Block is the operator's refusal of all reads.
 type Block struct {
 	Reason string    `json:"reason"`
-	By     string    `json:"by,omitempty"` // the key's id; absent: the operator at the database
-	Since  time.Time `json:"since"`
+	By     string    `json:"by,omitempty"`   // the key's id; absent: the operator at the database
+	Since  time.Time `json:"since,omitzero"` // absent in the record of an action: its time
 }
 
 // Place is an account, the blobs in it with names that begin with a prefix, or one blob, with the
