@@ -56,7 +56,7 @@ func (a *Admin) Keys(ctx context.Context) iter.Seq2[wire.Key, error] {
 
 // Key returns a key, also one that has expired or was revoked, or ErrNotFound.
 func (a *Admin) Key(ctx context.Context, id string) (wire.Key, error) {
-	return adminCall(ctx, a.c, http.MethodGet, "keys/"+url.PathEscape(id), nil, nil, func(k *wire.Key) error { return checkSame(k.ID, id, checkKey(k)) })
+	return adminCall(ctx, a.c, "show a key", http.MethodGet, "keys/"+url.PathEscape(id), nil, nil, func(k *wire.Key) error { return checkSame(k.ID, id, checkKey(k)) })
 }
 
 // CreateKeyOptions are the options of Admin.CreateKey.
@@ -69,7 +69,7 @@ type CreateKeyOptions struct {
 // the key without them, and ErrSecretLost.
 func (a *Admin) CreateKey(ctx context.Context, key wire.CreateKey, o CreateKeyOptions) (wire.IssuedKey, error) {
 	set := func(r *request) { setIdempotencyKey(r, o.IdempotencyKey) }
-	issued, err := adminCall(ctx, a.c, http.MethodPost, "keys", key, set, func(k *wire.IssuedKey) error {
+	issued, err := adminCall(ctx, a.c, "create a key", http.MethodPost, "keys", key, set, func(k *wire.IssuedKey) error {
 		if (k.Secret == "") != (k.Remedy != "") {
 			return invalid("secret", "is missing, or is in the response to a repeated request")
 		}
@@ -102,7 +102,7 @@ func (o UpdateOptions) set(r *request) {
 // UpdateKey changes a key, and returns it with the secrets that it was given. If its response is
 // lost and IfMatch is set, it returns ErrOutcomeUnknown: the secrets are lost then, too.
 func (a *Admin) UpdateKey(ctx context.Context, id string, change wire.UpdateKey, o UpdateOptions) (wire.IssuedKey, error) {
-	return adminCall(ctx, a.c, http.MethodPatch, "keys/"+url.PathEscape(id), change, o.set, func(k *wire.IssuedKey) error {
+	return adminCall(ctx, a.c, "update a key", http.MethodPatch, "keys/"+url.PathEscape(id), change, o.set, func(k *wire.IssuedKey) error {
 		if (k.Secret != "") != change.NewSecret || (k.S3Secret != "") != change.NewS3Secret {
 			return invalid("secret", "is missing, or was not requested")
 		}
@@ -117,7 +117,7 @@ func (a *Admin) RevokeKey(ctx context.Context, id string, force bool) (wire.Key,
 			r.query.Set("force", "true")
 		}
 	}
-	return adminCall(ctx, a.c, http.MethodPost, "keys/"+url.PathEscape(id)+"/revoke", nil, set, func(k *wire.Key) error { return checkSame(k.ID, id, checkKey(k)) })
+	return adminCall(ctx, a.c, "revoke a key", http.MethodPost, "keys/"+url.PathEscape(id)+"/revoke", nil, set, func(k *wire.Key) error { return checkSame(k.ID, id, checkKey(k)) })
 }
 
 // Groups returns the groups of keys with their limits and use, sorted by name.
@@ -130,12 +130,12 @@ func (a *Admin) Groups(ctx context.Context) iter.Seq2[wire.Group, error] {
 
 // Group returns a group, or ErrNotFound.
 func (a *Admin) Group(ctx context.Context, name string) (wire.Group, error) {
-	return adminCall(ctx, a.c, http.MethodGet, "groups/"+url.PathEscape(name), nil, nil, func(g *wire.Group) error { return checkSame(g.Group, name, checkGroup(g)) })
+	return adminCall(ctx, a.c, "show a group", http.MethodGet, "groups/"+url.PathEscape(name), nil, nil, func(g *wire.Group) error { return checkSame(g.Group, name, checkGroup(g)) })
 }
 
 // UpdateGroup changes a group's limits, and returns it. Force has no meaning.
 func (a *Admin) UpdateGroup(ctx context.Context, name string, change wire.UpdateGroup, o UpdateOptions) (wire.Group, error) {
-	return adminCall(ctx, a.c, http.MethodPatch, "groups/"+url.PathEscape(name), change, o.set, func(g *wire.Group) error { return checkSame(g.Group, name, checkGroup(g)) })
+	return adminCall(ctx, a.c, "update a group", http.MethodPatch, "groups/"+url.PathEscape(name), change, o.set, func(g *wire.Group) error { return checkSame(g.Group, name, checkGroup(g)) })
 }
 
 // Aliases returns the aliases of buckets, sorted by bucket.
@@ -149,14 +149,14 @@ func (a *Admin) Aliases(ctx context.Context) iter.Seq2[wire.Alias, error] {
 // SetAlias makes a bucket's name an alias for an account. It may be repeated. It returns
 // ErrConflict if the name is an alias for another account, or is an account with blobs.
 func (a *Admin) SetAlias(ctx context.Context, bucket, account string) (wire.Alias, error) {
-	return adminCall(ctx, a.c, http.MethodPut, "aliases/"+url.PathEscape(bucket), wire.SetAlias{Account: account}, nil, func(a *wire.Alias) error { return checkSame(a.Bucket, bucket, checkAlias(a)) })
+	return adminCall(ctx, a.c, "set an alias", http.MethodPut, "aliases/"+url.PathEscape(bucket), wire.SetAlias{Account: account}, nil, func(a *wire.Alias) error { return checkSame(a.Bucket, bucket, checkAlias(a)) })
 }
 
 // DeleteAlias removes an alias. The account's blobs remain. It returns ErrNotFound if there is no
 // such alias.
 func (a *Admin) DeleteAlias(ctx context.Context, bucket string) error {
 	own := func(r *request) { r.ownEffect = func(err error) bool { return isMissing(err) } }
-	_, err := adminCall[none](ctx, a.c, http.MethodDelete, "aliases/"+url.PathEscape(bucket), nil, own, nil)
+	_, err := adminCall[none](ctx, a.c, "remove an alias", http.MethodDelete, "aliases/"+url.PathEscape(bucket), nil, own, nil)
 	if errors.Is(err, ErrOutcomeUnknown) && isMissing(err) { // an earlier attempt has removed it
 		return nil
 	}

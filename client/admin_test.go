@@ -111,6 +111,30 @@ func TestAdminOfPlacesAndTasks(t *testing.T) {
 	checkError(t, testenv.Error(a.PauseTask(ctx, "none")), client.ErrNotFound, nil)
 }
 
+// TestAdminErrorsNameTheOperation is refused each operation.
+func TestAdminErrorsNameTheOperation(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer s.Close()
+	a := testenv.Must(client.New(s.URL, client.Options{}))(t).Admin()
+	ctx, place := t.Context(), client.PlaceName{Account: "a"}
+	for operation, err := range map[string]error{
+		"list keys": last(a.Keys(ctx)), "list groups": last(a.Groups(ctx)), "list aliases": last(a.Aliases(ctx)), "list damaged": last(a.Damaged(ctx)), "list uploads": last(a.Uploads(ctx)),
+		"list actions": last(a.Actions(ctx)), "list places": last(a.Places(ctx, "")), "list tasks": testenv.Error(a.Tasks(ctx)), "list nodes": testenv.Error(a.Nodes(ctx)),
+		"show a key": testenv.Error(a.Key(ctx, "k")), "create a key": testenv.Error(a.CreateKey(ctx, wire.CreateKey{}, client.CreateKeyOptions{})),
+		"update a key": testenv.Error(a.UpdateKey(ctx, "k", wire.UpdateKey{}, client.UpdateOptions{})), "revoke a key": testenv.Error(a.RevokeKey(ctx, "k", false)),
+		"show a group": testenv.Error(a.Group(ctx, "g")), "update a group": testenv.Error(a.UpdateGroup(ctx, "g", wire.UpdateGroup{}, client.UpdateOptions{})),
+		"set an alias": testenv.Error(a.SetAlias(ctx, "b", "a")), "remove an alias": a.DeleteAlias(ctx, "b"),
+		"show a place": testenv.Error(a.Place(ctx, place)), "change a place": testenv.Error(a.ChangePlace(ctx, place, wire.ChangePlace{})),
+		"list versions": last(a.Versions(ctx)), "show the versions of an account": testenv.Error(a.AccountVersions(ctx, "a")),
+		"set the versions of an account": testenv.Error(a.SetVersions(ctx, "a", wire.SetKeeping{}, client.UpdateOptions{})),
+		"start a task": testenv.Error(a.StartTask(ctx, "t")), "pause a task": testenv.Error(a.PauseTask(ctx, "t")), "resume a task": testenv.Error(a.ResumeTask(ctx, "t")),
+	} {
+		if !errors.Is(err, client.ErrForbidden) || !strings.HasPrefix(err.Error(), "client: "+operation+": ") {
+			t.Errorf("%s: the error is %v", operation, err)
+		}
+	}
+}
+
 // TestAdminRepeatsRequests loses replies: no operation has its effect twice, and a lost secret is
 // reported.
 // Invariant 204.

@@ -100,17 +100,17 @@ func (l adminList[Page, E]) checkPage(page *Page, last *E, after string) (end *E
 type none struct{}
 
 // adminCall sends a request below /v1/admin/ with a JSON body, unless it is nil, and returns the
-// response, which check accepts. set, which may be nil, changes the request.
-func adminCall[Out any](ctx context.Context, c *Client, method, path string, in any, set func(*request), check func(*Out) error) (out Out, err error) {
+// response, which check accepts. Errors name the operation. set, which may be nil, changes the
+// request.
+func adminCall[Out any](ctx context.Context, c *Client, operation, method, path string, in any, set func(*request), check func(*Out) error) (out Out, err error) {
 	if slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "" || part == "." || part == ".." }) {
 		return out, fmt.Errorf("client: %w: %q cannot be part of a path", ErrInvalid, path)
 	}
-	collection, _, _ := strings.Cut(path, "/")
 	s := idempotent
 	if method == http.MethodGet {
 		s = readOnly
 	}
-	r := newRequest(method+" "+collection, method, "/v1/admin/"+path, s)
+	r := newRequest(operation, method, "/v1/admin/"+path, s)
 	if in != nil {
 		if err := r.setJSON(in); err != nil {
 			return out, err

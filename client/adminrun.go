@@ -13,7 +13,7 @@ import (
 
 // Tasks returns the instance's background tasks.
 func (a *Admin) Tasks(ctx context.Context) ([]wire.Task, error) {
-	list, err := adminCall(ctx, a.c, http.MethodGet, "tasks", nil, nil, func(l *wire.TaskList) error { return checkEach("tasks", l.Tasks, checkTask) })
+	list, err := adminCall(ctx, a.c, "list tasks", http.MethodGet, "tasks", nil, nil, func(l *wire.TaskList) error { return checkEach("tasks", l.Tasks, checkTask) })
 	return list.Tasks, err
 }
 
@@ -35,12 +35,12 @@ func (a *Admin) ResumeTask(ctx context.Context, name string) (wire.Task, error) 
 }
 
 func (a *Admin) changeTask(ctx context.Context, name, change string) (wire.Task, error) {
-	return adminCall(ctx, a.c, http.MethodPost, "tasks/"+url.PathEscape(name)+"/"+change, nil, nil, func(t *wire.Task) error { return checkSame(t.Task, name, checkTask(t)) })
+	return adminCall(ctx, a.c, change+" a task", http.MethodPost, "tasks/"+url.PathEscape(name)+"/"+change, nil, nil, func(t *wire.Task) error { return checkSame(t.Task, name, checkTask(t)) })
 }
 
 // Nodes returns the instance's nodes that run.
 func (a *Admin) Nodes(ctx context.Context) ([]wire.Node, error) {
-	list, err := adminCall(ctx, a.c, http.MethodGet, "nodes", nil, nil, func(l *wire.NodeList) error { return checkEach("nodes", l.Nodes, checkNode) })
+	list, err := adminCall(ctx, a.c, "list nodes", http.MethodGet, "nodes", nil, nil, func(l *wire.NodeList) error { return checkEach("nodes", l.Nodes, checkNode) })
 	return list.Nodes, err
 }
 
@@ -67,14 +67,14 @@ func (a *Admin) Places(ctx context.Context, account string) iter.Seq2[wire.Place
 
 // Place returns a place with the rule that is in force there.
 func (a *Admin) Place(ctx context.Context, of PlaceName) (wire.PlaceRule, error) {
-	return adminCall(ctx, a.c, http.MethodGet, of.path(), nil, of.set, func(p *wire.PlaceRule) error {
+	return adminCall(ctx, a.c, "show a place", http.MethodGet, of.path(), nil, of.set, func(p *wire.PlaceRule) error {
 		return cmp.Or(of.checkSame(&p.Place), checkWord("reads", p.InForce.Reads, maxWord), checkWord("lists", p.InForce.Lists, maxWord), checkBlock(p.InForce.Blocked))
 	})
 }
 
 // ChangePlace changes a place's settings. It may be repeated.
 func (a *Admin) ChangePlace(ctx context.Context, of PlaceName, change wire.ChangePlace) (wire.Place, error) {
-	return adminCall(ctx, a.c, http.MethodPatch, of.path(), change, of.set, of.checkSame)
+	return adminCall(ctx, a.c, "change a place", http.MethodPatch, of.path(), change, of.set, of.checkSame)
 }
 
 func (p PlaceName) path() string { return "places/" + url.PathEscape(p.Account) }

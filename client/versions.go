@@ -91,13 +91,13 @@ func (a *Admin) Versions(ctx context.Context) iter.Seq2[wire.Keeping, error] {
 
 // AccountVersions returns which versions an account keeps.
 func (a *Admin) AccountVersions(ctx context.Context, account string) (wire.Keeping, error) {
-	return adminCall(ctx, a.c, http.MethodGet, "versions/"+url.PathEscape(account), nil, nil, checkKeeping)
+	return adminCall(ctx, a.c, "show the versions of an account", http.MethodGet, "versions/"+url.PathEscape(account), nil, nil, checkKeeping)
 }
 
 // SetVersions sets which versions an account keeps, and returns it. Force has no meaning. Older
 // versions are treated by the setting in the background: see Pending.
 func (a *Admin) SetVersions(ctx context.Context, account string, set wire.SetKeeping, o UpdateOptions) (wire.Keeping, error) {
-	return adminCall(ctx, a.c, http.MethodPut, "versions/"+url.PathEscape(account), set, o.set, checkKeeping)
+	return adminCall(ctx, a.c, "set the versions of an account", http.MethodPut, "versions/"+url.PathEscape(account), set, o.set, checkKeeping)
 }
 
 func checkKeeping(k *wire.Keeping) error {

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/actions"
+	"sluice/access/places"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/metastore"
 	"sluice/node"
@@ -38,9 +40,19 @@ type administered struct {
 // administer serves a data folder until the test ends. It has a key for all accounts.
 func administer(t *testing.T, flags ...string) *administered {
 	t.Helper()
+	return administerAt(t, nil, flags...)
+}
+
+// administerAt serves a database, named by flags, with a data folder, which has the database if
+// there are no flags.
+func administerAt(t *testing.T, database []string, flags ...string) *administered {
+	t.Helper()
 	ownContexts(t)
 	a := &administered{data: filepath.Join(testenv.MemoryDir(t), "data")}
-	admin, _ := makeKey(t, a.data, "--scopes", "admin", "--all-accounts", "--group", "ops")
+	if flags = append(flags, database...); database == nil {
+		database = []string{"--data", a.data}
+	}
+	admin, _ := makeKey(t, a.data, append([]string{"--scopes", "admin", "--all-accounts", "--group", "ops"}, database...)...)
 	file := filepath.Join(testenv.MemoryDir(t), "admin.key")
 	testenv.OK(t, os.WriteFile(file, []byte(admin), 0o600))
 	c, err := parse(t, append(slices.Concat(inProduction, flags), "--data", a.data, "--addr", "127.0.0.1:0", "--admin-addr", "off", "--drain-wait", "0s")...)
@@ -53,7 +65,7 @@ func administer(t *testing.T, flags ...string) *administered {
 		signals <- syscall.SIGTERM
 		return <-ended
 	})
-	a.ways = map[string][]string{"database": {"--data", a.data}, "server": {"--url", a.node.URL(), "--key-file", file}}
+	a.ways = map[string][]string{"database": database, "server": {"--url", a.node.URL(), "--key-file", file}}
 	return a
 }
 
@@ -93,6 +105,11 @@ func TestCommandsOnBothWays(t *testing.T) {
 	}
 	b := metastore.Blob{Account: "team", Name: "n\u202ea", Content: metastore.NewContentID(time.Now()), Size: 9}
 	testenv.Must(stores.Meta.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 9, Blocks: []uint32{1}, Object: "o", Created: time.Now()}}, nil))(t)
+	guarded := places.Place{Account: "guarded"}
+	testenv.Must(stores.Meta.ChangePlaces(t.Context(), guarded.Account, []places.Place{guarded}, func(of map[places.Place]places.Settings) (*actions.Act, error) {
+		of[guarded] = places.Settings{MayOpen: true, Guard: places.RefusePolicies}
+		return nil, nil
+	}))(t)
 	testenv.Must(stores.Meta.RecordDamage(t.Context(), metastore.Damage{ExtentID: metastore.ExtentID{Content: b.Content}, Size: 9, Object: "o", Bad: 1, Reason: "differs"}))(t)
 
 	for _, c := range []struct {
@@ -117,6 +134,7 @@ func TestCommandsOnBothWays(t *testing.T) {
 		{"bucket remove NAME", cli.ExitNotFound}, {"bucket alias X eve", cli.ExitUsage},
 		{"upload ls", 0}, {"upload ls teama", 0}, {"upload ls other", 0},
 		{"place set team --may-open --lists key READS", 0}, {"place set team/photos/ public READS", 0}, {"place set team/a b --prefix READS", cli.ExitUsage}, {"place set other public READS", cli.ExitRefused},
+		{"place set guarded public READS", cli.ExitRefused}, {"place show guarded READS", 0},
 		{"place set team/ab --prefix above READS", 0}, {"place set team/x free READS", cli.ExitFailed}, {"place set team READS", cli.ExitUsage}, {"place show team/photos/cat.jpg READS", 0},
 		{"place block team/photos/cat.jpg order", 0}, {"place unblock team/photos/cat.jpg", 0}, {"place block team stop", 0}, {"place list", 0}, {"place list team", 0}, {"place show team/photos/ READS", 0},
 		{"task pause sweep", 0}, {"task start sweep", cli.ExitRefused}, {"task resume sweep", 0}, {"task pause scrub", cli.ExitRefused}, {"task start none", cli.ExitNotFound}, {"task resume none", cli.ExitNotFound},
@@ -157,6 +175,9 @@ func TestCommandsOnBothWays(t *testing.T) {
 			if got["database"] != got["server"] {
 				t.Errorf("%s %s differs\nby the database: %+v\n  by the server: %+v", c.line, format, got["database"], got["server"])
 			}
+			if c.line == "place list" && format == "" && !strings.Contains(got["server"].stdout, " permitted guarded ") {
+				t.Errorf("the places are %s", got["server"].stdout)
+			}
 			if c.code == 0 && strings.Contains(c.line, "list") && got["server"].stdout == "" {
 				t.Errorf("%s %s prints nothing", c.line, format)
 			}
@@ -171,7 +192,9 @@ func TestTasksAndNodes(t *testing.T) {
 	if r := by("server", "node", "list"); !strings.Contains(r.stdout, " ready ") || strings.Count(r.stdout, "\n") != 2 {
 		t.Errorf("the nodes are %+v", r)
 	}
-	by("database", "node", "list")
+	if r := by("database", "node", "list"); r.stdout != "" || !strings.Contains(r.stderr, "No node shares this database") {
+		t.Errorf("the nodes of a data folder are %+v", r)
+	}
 	began := time.Now()
 	by("database", "task", "start", "free_garbage")
 	obeyed := func() bool {
@@ -189,6 +212,32 @@ func TestTasksAndNodes(t *testing.T) {
 			t.Fatal("the leader has not run the task")
 		}
 	}
+}
+
+// TestAdministrationWithoutDatabase: while PostgreSQL is out of reach, commands fail by both ways
+// with the same exit code, print nothing, and name the cause.
+func TestAdministrationWithoutDatabase(t *testing.T) {
+	pg := testenv.StartPostgres(t)
+	a := administerAt(t, []string{"--meta", pg.DSN()})
+	lines := []string{"key list", "key create --scopes read --accounts team", "upload ls", "node list"}
+	run := func(line, way string) ran { return sluice(append(strings.Fields(line), a.ways[way]...)...) }
+	for _, line := range lines {
+		for way := range a.ways {
+			if r := run(line, way); r.code != 0 {
+				t.Errorf("%s by the %s: %+v", line, way, r)
+			}
+		}
+	}
+	testenv.OK(t, pg.Stop())
+	a.ways["server"] = append(a.ways["server"], "--retry-for", "0s")
+	for _, line := range lines {
+		for way, cause := range map[string]string{"database": "connect", "server": "The database is unreachable"} {
+			if r := run(line, way); r.code != cli.ExitFailed || r.stdout != "" || !strings.Contains(r.stderr, cause) {
+				t.Errorf("%s by the %s: %+v, want exit code %d because of %s", line, way, r, cli.ExitFailed, cause)
+			}
+		}
+	}
+	testenv.OK(t, pg.Start())
 }
 
 // TestLostSecretIsReplaced loses the responses to creations of a key: its secret is replaced, and

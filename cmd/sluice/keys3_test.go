@@ -57,8 +57,9 @@ func TestKeysHaveS3Secrets(t *testing.T) {
 		t.Errorf("printed is %+v", asJSON)
 	}
 	resealed := must(t, in("reseal", "--s3-secret-key-file", masterFile(t, "02", "01"))...)
-	if !strings.Contains(resealed.stderr, "sealed again: 1.") {
-		t.Errorf("printed is %q", resealed.stderr)
+	again := must(t, in("reseal", "--json", "--s3-secret-key-file", masterFile(t, "02", "01"))...)
+	if resealed.stdout != "sealed again  1\n" || again.stdout != "{\"sealed\":0}\n" || resealed.stderr+again.stderr != "" {
+		t.Errorf("printed is %+v, and then %+v", resealed, again)
 	}
 	r := sluice(in("reseal", "--s3-secret-key-file", file)...)
 	if r.code != cli.ExitFailed || !strings.Contains(r.stderr, id) {

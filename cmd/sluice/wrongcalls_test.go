@@ -250,6 +250,7 @@ var wrongCalls = []wrongCall{
 	{line: "place set team public --data x", want: `--reads is required: the rules of places depend on the instance's setting; --config names the file that has it`},
 	{line: "place set team everyone", want: `WHO everyone: want one of public, key, free, instance, above`},
 	{line: "place block team", want: `place block requires the argument REASON: sluice help place block shows the usage`},
+	{line: "place block team ''", want: `REASON is empty: readers see it; place unblock ends a block`},
 	{line: "place show prod:team --url http://h", want: `prod:team/ has a context: name it with --context`},
 	{line: "action list --limit=-1", want: `--limit -1: must be at least 1`},
 	{line: "cp a b", want: `a and b are both local: did you mean :b, which is on the current server? CONTEXT:ACCOUNT/NAME is on another`},

@@ -11,9 +11,11 @@ var Help = map[string]string{
 		cli.Examples("sluice get team/photos/photo.jpg", "sluice get team/a team/b ./folder/", "sluice get -r team/photos/ ./photos", "sluice get team/backup.tar - | tar x"),
 	"cp": "Copies of blobs keep their properties, except those that flags set. A server copies its own blobs by itself, if the key may read without payment.\n\n" +
 		cli.Examples("sluice cp photo.jpg team/photos/", "sluice cp *.jpg prod:team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp team/a.txt team/b.txt", "sluice cp -r prod:team/photos/ test:team/photos/"),
-	"stat":         cli.Examples("sluice stat team/photos/photo.jpg", "sluice stat --json team/a team/b"),
-	"upload ls":    cli.Examples("sluice upload ls team", "sluice upload ls --context prod"),
-	"upload abort": cli.Examples("sluice upload abort ID"),
+	"stat": cli.Examples("sluice stat team/photos/photo.jpg", "sluice stat --json team/a team/b"),
+	"upload ls": "By a database, with --data or --meta, it lists all uploads and needs no key. Without a flag it asks the current server.\n\n" +
+		cli.Examples("sluice upload ls team", "sluice upload ls --context prod"),
+	"upload abort": "Only a server aborts uploads: a database cannot free what they have stored.\n\n" +
+		cli.Examples("sluice upload abort ID"),
 	"mv": "The server moves a blob whatever its size, and replaces one that has the name. After an interruption the same command moves the rest.\n\n" +
 		cli.Examples("sluice mv team/draft.txt team/final.txt", "sluice mv team/photo.jpg archive/", "sluice mv -r team/2025/ archive/2025/"),
 	"find": "A blob is printed if it meets all conditions, as an operand of other commands.\n\n" +

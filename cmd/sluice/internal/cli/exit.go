@@ -74,7 +74,7 @@ func ExitCode(err error) int {
 		return ExitUsage
 	case AnyOf(err, database.ErrNotFound, contexts.ErrUnknown, storage.ErrNoInstance, datadir.ErrNoInstance, admin.ErrNotFound, client.ErrNotFound, client.ErrGone):
 		return ExitNotFound
-	case AnyOf(err, admin.ErrBeyond, admin.ErrEverything, admin.ErrOpening, admin.ErrLast, admin.ErrChanged, admin.ErrConflict, client.ErrUnauthorized, client.ErrForbidden, client.ErrBlocked, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
+	case AnyOf(err, admin.ErrBeyond, admin.ErrEverything, admin.ErrOpening, admin.ErrGuarded, admin.ErrLast, admin.ErrChanged, admin.ErrConflict, client.ErrUnauthorized, client.ErrForbidden, client.ErrBlocked, client.ErrPaymentRequired, client.ErrConflict, client.ErrPreconditionFailed,
 		client.ErrRateLimited, client.ErrStorageFull, client.ErrBudget, client.ErrTermsChanged, client.ErrNotDelivered, client.ErrNoChannel, client.ErrUnproven, client.ErrOtherChannel):
 		return ExitRefused
 	default:

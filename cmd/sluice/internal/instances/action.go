@@ -1,12 +1,18 @@
 package instances
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 
 	"sluice/cmd/sluice/internal/administration"
 	"sluice/cmd/sluice/internal/cli"
+	"sluice/cmd/sluice/internal/terminal"
 	"sluice/wire"
 )
 
@@ -29,17 +35,38 @@ func (c *actionList) Validate() error {
 	return nil
 }
 
-// Run prints the actions. With --json they have the state before and after.
+// Run prints the actions. With --json they have the whole state before and after.
 func (c *actionList) Run(ctx context.Context, console *cli.Console) error {
 	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
-		return cli.PrintAll(c.Table(console, "TIME\tKEY\tFROM\tACTION\tSUBJECT"), first(c.Limit, on.Actions(ctx)), func(a wire.Action) []string {
+		return cli.PrintAll(c.Table(console, "TIME\tKEY\tFROM\tACTION\tSUBJECT\tCHANGE"), first(c.Limit, on.Actions(ctx)), func(a wire.Action) []string {
 			key := a.Key
 			if key == "" {
 				key = "-" // an operator at the database, or anybody on a local instance
 			}
-			return []string{cli.TimeText(a.Time), key, a.From, a.Action, a.Subject}
+			return []string{cli.TimeText(a.Time), key, a.From, a.Action, a.Subject, changeText(a)}
 		})
 	})
+}
+
+// changeText returns the members of a state that an action has changed, with their new values. It
+// is empty for what was created or removed.
+func changeText(a wire.Action) string {
+	var before, after map[string]json.RawMessage
+	if json.Unmarshal(a.Before, &before) != nil || json.Unmarshal(a.After, &after) != nil {
+		return ""
+	}
+	var changes []string
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if !bytes.Equal(before[name], after[name]) {
+			changes = append(changes, name+" "+string(after[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, stays := after[name]; !stays {
+			changes = append(changes, "no "+name)
+		}
+	}
+	return terminal.Text(strings.Join(changes, ", "))
 }
 
 // first returns the first n entries of a list, or all if n is 0.

@@ -25,7 +25,8 @@ backup needs any more. No backup can be made meanwhile.
 	"task start":  cli.Examples("sluice task start scrub"),
 	"task pause":  cli.Examples("sluice task pause sweep"),
 	"task resume": cli.Examples("sluice task resume sweep"),
-	"node list":   cli.Examples("sluice node list --context prod"),
+	"node list": "A database has the nodes that share it, in PostgreSQL; the server of a data folder lists itself only.\n\n" +
+		cli.Examples("sluice node list --context prod"),
 	"action list": cli.Examples("sluice action list -n 20", "sluice action list --json --context prod"),
 	"recover": `Prints what is known about an instance that was set back, asks, and begins its next
 generation, in which it accepts changes again. Nothing that was lost comes back. Objects that

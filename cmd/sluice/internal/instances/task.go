@@ -113,8 +113,11 @@ type nodeList struct{ administration.Flags }
 func (c *nodeList) Run(ctx context.Context, console *cli.Console) error {
 	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
 		list, err := on.Nodes(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case len(list) == 0:
+			return c.Remark(console, "No node shares this database. The server of a data folder lists itself: name it with --url or --context.")
 		}
 		return cli.PrintAll(c.Table(console, "NODE\tVERSION\tSTATE\tSINCE\tLEADER"), cli.Each(slices.Values(list)), func(n wire.Node) []string {
 			state, leader := "ready", "-"

@@ -150,7 +150,10 @@ func (c *keyReseal) Run(ctx context.Context, console *cli.Console) error {
 	}
 	return c.WithMeta(ctx, false, func(ctx context.Context, store whole.Database) error {
 		n, err := admin.New(store, admin.Options{S3: box}).ResealS3Secrets(ctx, administration.Operator())
-		return errors.Join(c.Remark(console, fmt.Sprintf("S3 secrets that were sealed again: %d.", n)), err)
+		result := struct {
+			Sealed int `json:"sealed"`
+		}{n}
+		return errors.Join(c.Facts(console, result, [][2]string{{"sealed again", fmt.Sprint(n)}}), err)
 	})
 }
 

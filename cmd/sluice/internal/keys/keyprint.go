@@ -58,18 +58,11 @@ func grantFacts(grants []wire.Grant) (facts [][2]string) {
 
 // keyCells returns a key as a row of a table.
 func keyCells(k wire.Key) []string {
-	scopes, accounts := "several grants", strconv.Itoa(len(k.Grants))
+	scopes, accounts := "several grants", accountsText(k.Grants)
 	if len(k.Grants) == 1 {
-		g := k.Grants[0]
-		scopes, accounts = printableList(g.Scopes), "all"
-		switch {
-		case len(g.Accounts) == 1:
-			accounts = printable(g.Accounts[0])
-		case g.Accounts != nil:
-			accounts = strconv.Itoa(len(g.Accounts))
-		}
-		if g.Prefix != "" {
-			accounts += "/" + printable(g.Prefix)
+		scopes = printableList(k.Grants[0].Scopes)
+		if prefix := k.Grants[0].Prefix; prefix != "" {
+			accounts += "/" + printable(prefix)
 		}
 	}
 	group, expires := "-", "never" // "-": a group of its own
@@ -80,6 +73,22 @@ func keyCells(k wire.Key) []string {
 		expires = k.Expires.UTC().Format("2006-01-02T15:04Z")
 	}
 	return []string{printable(k.ID), k.State, scopes, accounts, group, expires, strconv.Quote(k.Label)}
+}
+
+// accountsText returns the account of all grants, or how many they have.
+func accountsText(grants []wire.Grant) string {
+	var accounts []string
+	for _, g := range grants {
+		if g.Accounts == nil {
+			return "all"
+		}
+		accounts = append(accounts, g.Accounts...)
+	}
+	slices.Sort(accounts)
+	if accounts = slices.Compact(accounts); len(accounts) == 1 {
+		return printable(accounts[0])
+	}
+	return strconv.Itoa(len(accounts))
 }
 
 // limitsText returns limits, by their members, as the flags that set them.

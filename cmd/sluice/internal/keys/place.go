@@ -35,12 +35,18 @@ type placeList struct {
 // Run prints the places, ordered by account and name.
 func (c *placeList) Run(ctx context.Context, console *cli.Console) error {
 	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
-		return cli.PrintAll(c.Table(console, "PLACE\tREADS\tLISTS\tBLOCKED"), on.Places(ctx, c.Account), func(p wire.Place) []string {
-			blocked := ""
+		return cli.PrintAll(c.Table(console, "PLACE\tREADS\tLISTS\tOPENING\tBLOCKED"), on.Places(ctx, c.Account), func(p wire.Place) []string {
+			opening, blocked := "", ""
+			if p.MayOpen {
+				opening = "permitted"
+			}
+			if p.Guarded {
+				opening += " guarded"
+			}
 			if p.Blocked != nil {
 				blocked = p.Blocked.Reason
 			}
-			return []string{placeText(p), p.Reads, p.Lists, blocked}
+			return []string{placeText(p), p.Reads, p.Lists, strings.TrimSpace(opening), blocked}
 		})
 	})
 }
@@ -83,6 +89,9 @@ func (c *onePlace) run(ctx context.Context, console *cli.Console, o administrati
 		facts := [][2]string{{"place", placeText(p)}, {"reads", p.Reads}, {"lists", p.Lists}}
 		if p.MayOpen {
 			facts = append(facts, [2]string{"may open", "beyond the instance's --reads"})
+		}
+		if p.Guarded {
+			facts = append(facts, [2]string{"guarded", "by a public access block of S3's interface"})
 		}
 		if b := p.Blocked; b != nil {
 			facts = append(facts, [2]string{"blocked", b.Reason}, [2]string{"since", cli.TimeText(b.Since)})
@@ -182,6 +191,9 @@ type placeBlock struct {
 
 // Run blocks the place.
 func (c *placeBlock) Run(ctx context.Context, console *cli.Console) error {
+	if c.Reason == "" { // it would end the block
+		return cli.Usagef("REASON is empty: readers see it; place unblock ends a block")
+	}
 	err := c.change(ctx, console, administration.Options{}, wire.ChangePlace{Block: &c.Reason})
 	if err != nil {
 		return err
