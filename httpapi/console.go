@@ -46,12 +46,13 @@ func redirectToConsole(x *call) error {
 	return nil
 }
 
-// serveUnknown responds to a path that has no route: 404, but on a local instance the service's
-// root leads browsers to the console.
+// serveUnknown responds to a path that has no route: 404, but the service's root, on a local
+// instance also above the base path, leads browsers to the console.
 func (s *Server) serveUnknown(x *call) error {
-	path := strings.TrimPrefix(x.Request.URL.Path, s.basePath)
+	path := x.Request.URL.Path
+	root := path == s.basePath || path == s.basePath+"/" || path == "/" && s.keys == nil
 	reads := x.Request.Method == http.MethodGet || x.Request.Method == http.MethodHead
-	if s.console == nil || s.keys != nil || !reads || path != "/" {
+	if s.console == nil || !reads || !root {
 		return errNoRoute
 	}
 	x.Fields.Add("Vary", "Accept")
@@ -59,9 +60,7 @@ func (s *Server) serveUnknown(x *call) error {
 		return fmt.Errorf("%w: browsers find the web console at %s/console/, and programs the interface's description at %s/openapi.yaml", errNoRoute, s.basePath, s.basePath)
 	}
 	x.Fields.Set("Cache-Control", "no-store")
-	if err := redirectToConsole(x); err != nil || path != x.Request.URL.Path {
-		return err
-	}
-	x.Fields.Set("Location", strings.TrimPrefix(s.basePath+"/console/", "/")) // from above the base path
-	return nil
+	err := redirectToConsole(x)
+	x.Fields.Set("Location", strings.TrimPrefix(s.basePath+"/console/", path[:strings.LastIndex(path, "/")+1]))
+	return err
 }

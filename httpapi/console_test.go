@@ -12,8 +12,8 @@ import (
 	"sluice/wire"
 )
 
-// TestStartLeadsBrowsersToTheConsole checks that a local instance's root leads browsers to the
-// console, and stays unknown to all other clients, when hosted, and without a console.
+// TestStartLeadsBrowsersToTheConsole checks that the service's root leads browsers to the
+// console, and stays unknown to all other clients, and without a console.
 func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 	page := testenv.Must(console.New())(t)
 	local := Config{Reads: access.ReadsPublic, Console: page}
@@ -38,7 +38,10 @@ func TestStartLeadsBrowsersToTheConsole(t *testing.T) {
 		{"console off", Config{Reads: access.ReadsPublic}, "GET", "/console/", "text/html", 404, ""},
 		{"below the base path", based, "GET", "/sluice/", "text/html", 302, "console/"},
 		{"above the base path", based, "GET", "/", "text/html", 302, "sluice/console/"},
-		{"hosted", hosted, "GET", "/sluice/", "text/html", 404, ""},
+		{"at the base path", based, "GET", "/sluice", "text/html", 302, "sluice/console/"},
+		{"hosted", hosted, "GET", "/sluice/", "text/html", 302, "console/"},
+		{"hosted without the slash", hosted, "GET", "/sluice", "text/html", 302, "sluice/console/"},
+		{"hosted, above the base path", hosted, "GET", "/", "text/html", 404, ""},
 		{"hosted console", hosted, "GET", "/sluice/console/", "text/html", 200, ""},
 		{"without the slash", based, "GET", "/sluice/console", "text/html", 302, "console/"},
 		{"page", local, "GET", "/console/", "text/html", 200, ""},

@@ -239,7 +239,7 @@ func parseTimestamp(s string) (time.Time, bool) {
 
 // writeJSON sends a JSON response that must not be cached. A GET may be refused for want of memory.
 func writeJSON(x *call, status int, v any) error {
-	body, err := json.Marshal(v)
+	body, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		return err
 	}

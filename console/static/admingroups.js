@@ -4,7 +4,7 @@ import { button, h } from "./dom.js";
 import { bytes, compareNames, count, visible, visibleText } from "./text.js";
 import { showError } from "./notice.js";
 import { go, link, show } from "./router.js";
-import { titleOf } from "./status.js";
+import { ordered, titleOf } from "./status.js";
 import { doing, facts, pathTo, renew, showList } from "./adminlist.js";
 import * as api from "./api.js";
 
@@ -46,7 +46,7 @@ async function groupPage(main, name, signal, may) {
     showError(main.appendChild(h("div", null)), error, signal, show);
     return;
   }
-  const members = Object.keys(group.effective), quotas = members.filter((member) => member in group.used);
+  const members = ordered(group.effective), quotas = members.filter((member) => member in group.used);
   const from = (member) => h("span", { class: "sub" }, [member in group.used && group.effective[member] < 0 && ", unlimited", !(member in group.limits) && ", by default"]);
   main.append(h("div", { class: "head" }, pathTo("groups", "Groups", visible(group.group)),
     h("div", { class: "actions" }, may.everything && button("edit", "Set limits", () => void setLimits(group), { class: "primary" }))),
@@ -58,7 +58,7 @@ async function groupPage(main, name, signal, may) {
 }
 
 async function setLimits(group) {
-  const fields = Object.keys(group.effective).map((member) => ({
+  const fields = ordered(group.effective).map((member) => ({
     member, before: written(member, group.limits[member]),
     input: /** @type {HTMLInputElement} */ (h("input", { id: `limit-${member}`, value: written(member, group.limits[member]), placeholder: "the default", autocomplete: "off", spellcheck: "false",
       oninput: ({ target }) => target.setCustomValidity(Number.isNaN(parsed(target.value)) ? `Type a number${isBytes(member) ? ", also with KiB, MiB, GiB or TiB" : ""}, “unlimited”, or nothing for the default.` : "") })),

@@ -71,7 +71,7 @@ async function keyPage(main, id, signal, may) {
     button(null, "New S3 secret", () => void replace(key, "S3 secret")), key.s3 && button(null, "Remove S3 secret", () => void removeS3(key)),
     button("trash", "Revoke", () => void revoke(key, own), { class: "danger" }),
   ];
-  main.append(h("div", { class: "head" }, pathTo("keys", "Keys", nameOf(key)), h("div", { class: "actions" }, actions)), body);
+  main.append(h("div", { class: "head" }, pathTo("keys", "Keys", nameOf(key)), h("div", { class: "actions all" }, actions)), body);
 }
 
 const grantFacts = ({ scopes, accounts, prefix }) => [scopes.join(", "),

@@ -34,7 +34,7 @@ import * as api from "./api.js";
  */
 export async function showList(main, signal, place, list) {
   const total = h("p", { class: "sub", role: "status" }), frame = h("div", { class: "place" });
-  main.append(h("div", { class: "head" }, h("div", null, h("h1", null, list.title), h("p", { class: "sub" }, list.about), total), h("div", { class: "actions" }, list.actions ?? [])), frame);
+  main.append(h("div", { class: "head" }, h("div", null, h("h1", null, list.title), h("p", { class: "sub" }, list.about), total), list.actions && h("div", { class: "actions" }, list.actions)), frame);
   let after = "", ended = false;
   const grid = new Grid({
     label: list.title, columns: list.columns, natural: list.natural, cells: list.cells, open: list.open, key: list.key,

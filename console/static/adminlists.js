@@ -57,8 +57,8 @@ export function actionsPage(main, _parts, signal, place, may) {
   const by = (action) => (action.key ? h("code", null, action.key) : may.local ? "anybody" : "the operator");
   return showList(main, signal, place, {
     title: "Actions", one: "action", about: "Who changed keys, groups and settings, the newest first.", path: "v1/admin/actions", member: "actions", key: (action) => action.id,
-    columns: [{ title: "Time", class: "moment" }, { title: "Action", class: "wide" }, { title: "Key", class: "type" }, { title: "From", class: "date" }],
-    cells: (action) => [time(action.time), h("span", null, h("strong", null, action.action), " ", visible(action.subject)), by(action), visible(action.from)],
+    columns: [{ title: "Time", class: "moment" }, { title: "Action", class: "wide" }, { title: "From", class: "type" }, { title: "By", class: "quota" }],
+    cells: (action) => [time(action.time), h("span", null, h("strong", null, action.action), " ", visible(action.subject)), visible(action.from), h("span", null, by(action))],
     open: (action) => showFacts(action.action, [
       ["Subject", visible(action.subject)], ["Time", time(action.time)], ["By", h("span", null, by(action), action.group && [" of the group ", visible(action.group)])], ["From", visible(action.from)],
       ["Accounts", action.accounts?.join(", ")], ["Before", state(action.before)], ["After", state(action.after)],

@@ -19,9 +19,9 @@ export function placesPage(main, _parts, signal, place, may) {
     }, { class: "primary" })],
     columns: [
       { title: "Place", class: "wide", compare: (a, b) => compareNames(a.account, b.account) || compareNames(a.blob ?? a.prefix ?? "", b.blob ?? b.prefix ?? "") }, { title: "Reads", class: "quota" },
-      { title: "Lists", class: "state summary" }, { title: "May open", class: "state summary" }, { title: "Blocked since", class: "date" },
+      { title: "Lists", class: "state summary" }, { title: "Blocked since", class: "date" },
     ],
-    cells: (at) => [h("span", null, visible(at.account), "/", at.blob === undefined ? [visible(at.prefix ?? ""), h("span", { class: "sub" }, "*")] : visible(at.blob)), h("span", null, badgesOf(at)), at.lists ?? "", at.mayOpen ? "yes" : "", at.blocked ? time(at.blocked.since) : ""],
+    cells: (at) => [h("span", null, visible(at.account), "/", at.blob === undefined ? [visible(at.prefix ?? ""), h("span", { class: "sub" }, "*")] : visible(at.blob)), h("span", null, badgesOf(at)), at.lists ?? "", at.blocked ? time(at.blocked.since) : ""],
     open: (at) => void open(at),
     empty: ["No place has settings of its own", may.local ? "Everything is read as the instance's reads say." : "Every blob is read as the reads of the network say."],
   });

@@ -67,7 +67,7 @@ function controls(task, again) {
 
 /** @type {import("./admin.js").Page} */
 export const nodesPage = (main, _parts, signal) => liveList(main, signal, "Nodes", "The nodes that run now. One that was killed remains for 30 seconds.", "v1/admin/nodes",
-  (found) => (found.nodes.length === 0 ? h("p", { class: "empty" }, "No node has described itself.") : table("Nodes", ["Node", "State", "Since", "Version", "Reason"], found.nodes.map((node) => [
-    ["Node", visible(node.name), "whole"], ["State", h("span", null, badge(node.ready ? "ready" : "not ready"), node.leader && [" ", badge("leads")])],
-    ["Since", node.since ? time(node.since) : "not known"], ["Version", visible(node.version)], ["Reason", node.reason ? h("span", { class: "wrong" }, node.reason) : "", "whole"],
+  (found) => (found.nodes.length === 0 ? h("p", { class: "empty" }, "No node has described itself.") : table("Nodes", ["Node", "State", "Since", "Version"], found.nodes.map((node) => [
+    ["Node", visible(node.name), "whole"], ["State", h("span", null, badge(node.ready ? "ready" : "not ready"), node.leader && [" ", badge("leads")], node.reason && h("p", { class: "wrong" }, node.reason))],
+    ["Since", node.since ? time(node.since) : "not known"], ["Version", visible(node.version)],
   ]))));

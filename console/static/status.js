@@ -96,10 +96,13 @@ const titles = {
   maxJsonBody: "Max JSON body", maxMetadataBytes: "Max metadata", maxHeaderBytes: "Max headers", uploadIdleSeconds: "Idle time of an upload",
   putSeconds: "Time for a PUT", minBytesPerSecond: "Min bytes per second", sessionTtlSeconds: "Lifetime of a session", channelTtlSeconds: "Lifetime of a channel",
   sessionChunksets: "Chunksets of a session", expiredGoneSeconds: "410 after expiry for",
-  requestsPerSecond: "Requests per second", storedBytes: "Stored bytes", occupiedBytes: "Occupied bytes, with deleted ones", storedObjects: "Blobs and parts", openUploads: "Open uploads", channels: "Channels ever opened", bytesInPerSecond: "Bytes in per second", bytesOutPerSecond: "Bytes out per second", concurrentRequests: "Concurrent requests",
+  requestsPerSecond: "Requests per second", bytesInPerSecond: "Bytes in per second", bytesOutPerSecond: "Bytes out per second", concurrentRequests: "Concurrent requests",
+  storedBytes: "Stored bytes", occupiedBytes: "Occupied bytes, with deleted ones", storedObjects: "Blobs and parts", openUploads: "Open uploads", channels: "Channels ever opened",
 };
 /** Returns the title of a limit. A limit that has none here is shown by the words of its name. */
 export const titleOf = (name) => titles[name] ?? name.replace(/Seconds$/, "").replace(/([A-Z])/g, (c) => " " + c.toLowerCase()).replace(/^./, (c) => c.toUpperCase());
+/** Returns the limits' names in the order of their titles. */
+export const ordered = (limits) => Object.keys(limits).sort((a, b) => Object.keys(titles).indexOf(a) - Object.keys(titles).indexOf(b));
 const isBytes = /bytes|size|body/i;
 
 function limits(service) {

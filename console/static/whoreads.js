@@ -32,7 +32,9 @@ export const badgesOf = (place) => [
   place.blocked && h("span", { class: "badge blocked", title: `Nobody can read it: ${place.blocked.reason}` }, "blocked"),
   ["public", "free"].includes(place.reads) && h("span", { class: "badge warn", title: readers[place.reads] }, place.reads),
   place.reads === "key" && h("span", { class: "badge", title: readers.key }, "keys only"),
+  place.lists === "public" && h("span", { class: "badge warn", title: "Everyone can list the names" }, "public list"),
   place.guarded && h("span", { class: "badge", title: "A public access block, by S3's interface, refuses or ignores what opens the account" }, "guarded"),
+  place.mayOpen && h("span", { class: "badge", title: "The account may open itself beyond the instance's setting" }, "may open"),
 ].filter(Boolean);
 
 /**

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,11 +100,16 @@ func TestConsoleAdministers(t *testing.T) {
 	tenant := s.As(secrets[0])
 	tenant.Must(204, "PUT", e2e.BlobTarget("team-a", "first"), make([]byte, 3000))
 	p.screenshots("admin-key")
+	p.Do(chromedp.EmulateViewport(widths[0], 900)) // Revoke needs no scrolling
+	p.until(`document.querySelector("main .head .danger").getBoundingClientRect().right <= innerWidth`)
+	p.Do(chromedp.EmulateViewport(1280, 900))
 
 	p.to("#/admin/groups", "[role=grid]", "tenants")
 	p.press("tenants")
 	p.untilText("main", "Used")
 	p.press("Set limits")
+	testenv.Equal(t, evaluate[string](p.consolePage, `[...document.querySelectorAll("dialog[open] input")].map((e) => e.id.slice(6)).join(" ")`),
+		"requestsPerSecond bytesInPerSecond bytesOutPerSecond concurrentRequests storedBytes occupiedBytes storedObjects openUploads channels", "the limits")
 	p.fill("#limit-storedBytes", "much")
 	p.press("Set limits")
 	p.until(`document.querySelector("dialog[open] input:invalid")`)
@@ -147,6 +153,16 @@ func TestConsoleAdministers(t *testing.T) {
 			t.Errorf("action %d is shown as %q, want %s by %s", i, row, want, idOf(p.admin))
 		}
 	}
+	for _, width := range widths {
+		p.Do(chromedp.EmulateViewport(width, 900))
+		if hidden := evaluate[float64](p.consolePage, `document.getElementById("administration").getBoundingClientRect().right - document.getElementById("nav").getBoundingClientRect().right`); hidden > 0 {
+			t.Errorf("at %d the navigation hides %v pixels of Admin", width, hidden)
+		}
+		if row := p.Text("[role=grid] [aria-rowindex='2']"); !strings.Contains(row, idOf(p.admin)) {
+			t.Errorf("at %d the row does not show who did it: %q", width, row)
+		}
+	}
+	p.Do(chromedp.EmulateViewport(1280, 900))
 	evaluate[bool](p.consolePage, `(document.querySelector("[role=grid] [aria-rowindex='3']").click(), true)`)
 	p.untilText("dialog", `"storedBytes": 5120`)
 	p.screenshots("admin-action")
@@ -284,6 +300,38 @@ func TestConsoleOfSomeAccounts(t *testing.T) {
 	p.enterKey(foreign)
 	p.untilText("main", "It needs a key with the scope admin")
 	p.until(`document.getElementById("administration").hidden`)
+}
+
+// TestConsoleShowsDamageAndProtection: a damaged blob is a row with its facts and a link to it, and
+// an account has badges of its public access block, of its permission and of its public list.
+func TestConsoleShowsDamageAndProtection(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true, Damaged: true, Flags: []string{"--s3-addr", "127.0.0.1:0"}})
+	for _, name := range []string{"torn <one>", "whole"} {
+		s.Must(204, "PUT", e2e.BlobTarget("team-a", name), e2e.Content(1, 10_000+len(name)))
+	}
+	s.Stop()
+	e2e.Execute(t, s.Data, `UPDATE bodies SET body = CAST(substr(body, 1, 7000) || x'00' || substr(body, 7002) AS BLOB) WHERE length(body) = 10010`)
+	s.Launch()
+	s.WantDamaged(e2e.BlobTarget("team-a", "torn <one>"))
+	p := openConsole(t, s, "#/admin/damaged")
+	p.untilText("[role=grid]", "team-a / torn <one>")
+	p.untilText(".sub[role=status]", "1 extent")
+	p.screenshots("admin-torn")
+	evaluate[bool](p, `(document.querySelector("[role=grid] [aria-rowindex='2']").click(), true)`)
+	p.untilText("dialog", "none: the database has the bytes")
+	p.untilText("dialog", "9.8 KiB, at offset 0 of part 0")
+	p.press("team-a / torn <one>")
+	p.until(`location.hash.startsWith("#/blob/team-a/torn")`)
+
+	s.Must(200, "PATCH", "/v1/admin/places/team-a", []byte(`{"mayOpen":true,"lists":"public"}`))
+	request := testenv.Must(http.NewRequest(http.MethodPut, s.S3+"/team-a?publicAccessBlock", strings.NewReader("<PublicAccessBlockConfiguration><RestrictPublicBuckets>true</RestrictPublicBuckets></PublicAccessBlockConfiguration>")))(t)
+	response := testenv.Must(http.DefaultClient.Do(request))(t)
+	testenv.OK(t, response.Body.Close())
+	testenv.Equal(t, response.StatusCode, 200, "the public access block")
+	p.to("#/admin/places", "[role=grid] .badge", "public list")
+	testenv.Equal(t, evaluate[string](p, `[...document.querySelectorAll("[role=grid] .badge")].map((badge) => badge.innerText).join()`), "public list,guarded,may open", "the badges of the account")
+	p.screenshots("admin-guarded")
 }
 
 // TestConsoleAdminScreens takes the pictures of a local instance's administration, without anything

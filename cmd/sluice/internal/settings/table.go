@@ -121,7 +121,7 @@ func networkSettings(c *Configuration) []Setting {
 		{Name: "tls-key", Value: optional(&n.TLSKey), placeholder: "FILE",
 			Help: "Private key of the certificate, in PEM."},
 		{Name: "console", Value: perProfile(&n.Profile, &n.Console, true, false), tag: `negatable:""`, words: "on if local, off if hosted",
-			Help: "Serve the web console at /console/, and lead browsers there from / if local."},
+			Help: "Serve the web console at /console/, and lead browsers there from /."},
 		{Name: "base-path", Value: optional(&n.BasePath), placeholder: "/NAME", words: "the root; required if hosted",
 			required: ", such as /sluice", Check: passes(&n.BasePath, httpapi.CheckBasePath),
 			Help: "Path under which to serve."},
