@@ -79,7 +79,7 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 		acked:        acked,
 		sessions:     all,
 		hosts:        hosts,
-		opening:      opening{reconnect.New(opensAtOnce)},
+		opening:      opening{reconnect.New(opensAtOnce), hosts},
 		serverClock:  &serverClock{passed: passedOr(opt.Passed)},
 		closeTimeout: defaultCloseTimeout,
 		writeSlots:   make(chan struct{}, config.MaxConns/2),
@@ -89,7 +89,6 @@ func openPostgresEngine(ctx context.Context, dsn string, opt Options) (*postgres
 	}
 	config.ConnConfig.Tracer = p.opening
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		hosts.order(&c.Config)
 		all.attach(c, p.generation.Load())
 		return nil
 	}

@@ -13,7 +13,10 @@ const opensAtOnce = 4
 
 // opening makes the pool's attempts to connect pass a gate. It is a tracer because pgx calls
 // nothing else both before an attempt and after one that failed.
-type opening struct{ *reconnect.Gate }
+type opening struct {
+	*reconnect.Gate
+	hosts *hosts
+}
 
 // admitted is the context key for an attempt's admission.
 type admitted struct{}
@@ -27,6 +30,7 @@ func (o opening) TraceConnectStart(ctx context.Context, data pgx.TraceConnectSta
 	if err != nil {
 		return ctx
 	}
+	o.hosts.order(&config.Config)   // as they are now
 	if len(config.Fallbacks) == 0 { // no other host waits for its turn
 		config.ConnectTimeout = o.Timeout(config.ConnectTimeout)
 	}

@@ -24,6 +24,7 @@ type server struct {
 	cluster  string // the system identifier; "": this role may not read it
 	timeline uint32 // 0: it is a standby
 	readOnly bool
+	address  string // at which it was seen
 }
 
 const showServer = `SELECT current_setting('transaction_read_only'),
@@ -50,7 +51,7 @@ func askServer(ctx context.Context, c *pgconn.PgConn) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	one := server{started: started, timeline: uint32(timeline), readOnly: string(row[0]) == "on"}
+	one := server{started: started, timeline: uint32(timeline), readOnly: string(row[0]) == "on", address: c.Conn().RemoteAddr().String()}
 	if rows := results[1].Rows; len(rows) > 0 {
 		one.cluster = string(rows[0][0])
 	}
@@ -111,7 +112,7 @@ func (all *sessions) attach(config *pgx.ConnConfig, generation int64) {
 		if s.committing.Load() != 0 || s.ended.Load() != nil {
 			return nil, errNoCancel
 		}
-		return all.dial(ctx, s, func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, addr) })
+		return all.dial(ctx, s, addr, func(ctx context.Context) (net.Conn, error) { return dial(ctx, network, addr) })
 	}
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		if n.SeverityUnlocalized == "WARNING" {
@@ -177,7 +178,7 @@ func (all *sessions) see(one server) error {
 	if all.term > 1 { // the first primary's connections replace none
 		all.reset()
 	}
-	all.older.Add(all.end(errOlderPrimary, func(s *session) bool { return s.term < all.term }))
+	all.older.Add(all.end(errOlderPrimary, one.address, func(s *session) bool { return s.term < all.term }))
 	return nil
 }
 
@@ -187,12 +188,14 @@ func (all *sessions) see(one server) error {
 const stuckConnect = time.Second
 
 // end closes the sockets of all accepted sessions that meet the condition, and returns how many
-// there were. No request to cancel is sent. The caller holds the lock.
-func (all *sessions) end(why error, which func(*session) bool) (ended int64) {
+// there were. Connections that are being opened to another address than the right one, which may be
+// "", are given up at once: they would make those to the right one wait. No request to cancel is
+// sent. The caller holds the lock.
+func (all *sessions) end(why error, right string, which func(*session) bool) (ended int64) {
 	for k := range all.sockets {
 		switch s := k.session; {
 		case s.term == 0:
-			if time.Since(k.began) > stuckConnect {
+			if time.Since(k.began) > stuckConnect || right != "" && k.address != right {
 				k.abandon()
 			}
 		case which(s):
@@ -208,7 +211,7 @@ func (all *sessions) end(why error, which func(*session) bool) (ended int64) {
 // endSilent ends the sessions with a server that failed to respond. The caller holds the lock.
 func (all *sessions) endSilent(started int64, why error) {
 	all.reset()
-	all.silent.Add(all.end(why, func(s *session) bool { return s.started == started }))
+	all.silent.Add(all.end(why, "", func(s *session) bool { return s.started == started }))
 }
 
 // commits returns how many COMMITs have been waiting for longer than age, by the server that they
@@ -255,15 +258,16 @@ func (all *sessions) onReset(reset func()) {
 type socket struct {
 	net.Conn // nil while it is being connected
 	session  *session
+	address  string
 	began    time.Time
 	cancel   context.CancelFunc // of connecting
 }
 
-// dial opens a socket for a session.
-func (all *sessions) dial(ctx context.Context, s *session, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+// dial opens a socket to an address for a session.
+func (all *sessions) dial(ctx context.Context, s *session, address string, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	k := &socket{session: s, began: time.Now(), cancel: cancel}
+	k := &socket{session: s, address: address, began: time.Now(), cancel: cancel}
 	all.mu.Lock()
 	all.sockets[k] = struct{}{}
 	all.mu.Unlock()
