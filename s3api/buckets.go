@@ -257,10 +257,7 @@ func (s *Server) deleteBucket(x *call) error {
 	if errors.Is(err, blob.ErrNoBucket) {
 		err = s.needBucket(x.Request.Context(), x.account)
 	}
-	if err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusNoContent)
+	return x.done(err, http.StatusNoContent)
 }
 
 // getACL returns the only access list that there is: the account has everything, and everybody may
@@ -297,10 +294,7 @@ func (s *Server) putACL(x *call) error {
 	if err == nil && x.level == bucketLevel {
 		err = s.setBucketList(x)
 	}
-	if err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusOK)
+	return x.done(err, http.StatusOK)
 }
 
 // accountOfPlace returns the account that an object's bucket has.

@@ -59,18 +59,12 @@ func (s *Server) putCORS(x *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.setBucketProperty(x, propertyCORS, string(text)); err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusOK)
+	return x.done(s.setBucketProperty(x, propertyCORS, string(text)), http.StatusOK)
 }
 
 // deleteCORS removes the bucket's CORS rules.
 func (s *Server) deleteCORS(x *call) error {
-	if err := s.removeBucketProperty(x, propertyCORS); err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusNoContent)
+	return x.done(s.removeBucketProperty(x, propertyCORS), http.StatusNoContent)
 }
 
 // admitPage decides whether a page may send the request and read the response. foreign is why the

@@ -128,10 +128,7 @@ func (s *Server) deletePolicy(x *call) error {
 	if err == nil {
 		err = s.removeBucketProperty(x, propertyPolicy)
 	}
-	if err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusNoContent)
+	return x.done(err, http.StatusNoContent)
 }
 
 // getPolicyStatus reports whether the settings open anything.
@@ -176,10 +173,19 @@ func (s *Server) getPublicAccessBlock(x *call) error {
 	if guard == 0 {
 		return &refusal{code: "NoSuchPublicAccessBlockConfiguration", as: wire.CodeBlobNotFound, detail: "the bucket has no public access block"}
 	}
-	return x.writeXML(http.StatusOK, document.PublicAccessBlock{
-		BlockPublicAcls: guard&places.RefuseLists != 0, IgnorePublicAcls: guard&places.IgnoreLists != 0,
-		BlockPublicPolicy: guard&places.RefusePolicies != 0, RestrictPublicBuckets: guard&places.IgnorePolicies != 0,
-	})
+	var block document.PublicAccessBlock
+	for member, bit := range guardsOf(&block) {
+		*member = guard&bit != 0
+	}
+	return x.writeXML(http.StatusOK, block)
+}
+
+// guardsOf returns the protection that each of the document's members stands for.
+func guardsOf(b *document.PublicAccessBlock) map[*bool]places.Guard {
+	return map[*bool]places.Guard{
+		&b.BlockPublicAcls: places.RefuseLists, &b.IgnorePublicAcls: places.IgnoreLists,
+		&b.BlockPublicPolicy: places.RefusePolicies, &b.RestrictPublicBuckets: places.IgnorePolicies,
+	}
 }
 
 // putPublicAccessBlock sets the account's protections.
@@ -193,21 +199,12 @@ func (s *Server) putPublicAccessBlock(x *call) error {
 		return err
 	}
 	var guard places.Guard
-	for _, one := range []struct {
-		on  bool
-		bit places.Guard
-	}{
-		{block.BlockPublicAcls, places.RefuseLists}, {block.IgnorePublicAcls, places.IgnoreLists},
-		{block.BlockPublicPolicy, places.RefusePolicies}, {block.RestrictPublicBuckets, places.IgnorePolicies},
-	} {
-		if one.on {
-			guard |= one.bit
+	for member, bit := range guardsOf(&block) {
+		if *member {
+			guard |= bit
 		}
 	}
-	if err := s.setGuard(x, guard); err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusOK)
+	return x.done(s.setGuard(x, guard), http.StatusOK)
 }
 
 // deletePublicAccessBlock removes the account's protections.
@@ -216,8 +213,5 @@ func (s *Server) deletePublicAccessBlock(x *call) error {
 	if err == nil && rules.Settings(places.Place{Account: x.account}).Guard != 0 {
 		err = s.setGuard(x, 0)
 	}
-	if err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusNoContent)
+	return x.done(err, http.StatusNoContent)
 }

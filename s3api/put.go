@@ -71,10 +71,7 @@ func (s *Server) deleteObject(x *call) error {
 	if err == nil && !existed {
 		err = s.needBucket(x.Request.Context(), x.account)
 	}
-	if err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusNoContent)
+	return x.done(err, http.StatusNoContent)
 }
 
 // deleteConditions returns a deletion's conditions, or nil. S3 has two more than HTTP.

@@ -44,6 +44,14 @@ func (x *call) writeEmpty(status int) error {
 	return nil
 }
 
+// done responds to a change: with err, or if it is nil without a body.
+func (x *call) done(err error, status int) error {
+	if err != nil {
+		return err
+	}
+	return x.writeEmpty(status)
+}
+
 // crc64Text returns a CRC-64/NVME as S3 writes it.
 func crc64Text(crc uint64) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, crc))

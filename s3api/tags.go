@@ -133,18 +133,12 @@ func (s *Server) putTagging(x *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.tag(x, tags); err != nil {
-		return err
-	}
-	return x.writeEmpty(status)
+	return x.done(s.tag(x, tags), status)
 }
 
 // deleteTagging removes an object's or a bucket's tags.
 func (s *Server) deleteTagging(x *call) error {
-	if err := s.tag(x, ""); err != nil {
-		return err
-	}
-	return x.writeEmpty(http.StatusNoContent)
+	return x.done(s.tag(x, ""), http.StatusNoContent)
 }
 
 // tag replaces an object's or a bucket's tags.

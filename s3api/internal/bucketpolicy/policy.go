@@ -143,18 +143,8 @@ func Compact(policy []byte) string {
 }
 
 func compare(a, b Open) int {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), compareBool(a.Lists, b.Lists), compareBool(a.Exact, b.Exact))
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
-	}
+	number := map[bool]int{true: 1}
+	return cmp.Or(cmp.Compare(a.Name, b.Name), number[a.Lists]-number[b.Lists], number[a.Exact]-number[b.Exact])
 }
 
 // The actions that can be permitted, in lower case.
