@@ -123,6 +123,13 @@ func (f *Flags) With(ctx context.Context, console *cli.Console, o Options, fn fu
 	return err
 }
 
+// PrintAll prints a list of the instance as a table.
+func PrintAll[E any](ctx context.Context, console *cli.Console, f *Flags, o Options, heading string, list func(Instance, context.Context) iter.Seq2[E, error], cells func(E) []string) error {
+	return f.With(ctx, console, o, func(ctx context.Context, on Instance) error {
+		return cli.PrintAll(f.Table(console, heading), list(on, ctx), cells)
+	})
+}
+
 // Options are for an instance whose database is opened.
 type Options struct {
 	Create  bool     // create the database where there is none
@@ -200,10 +207,14 @@ func (c *Choice) WithServer(ctx context.Context, console *cli.Console, fn func(c
 	return fn(ctx, on.Admin())
 }
 
-// Missing reports whether an instance has no such key, group or alias.
-func Missing(err error) bool {
+// Explain returns err, or an error with this text if an instance has no such key, group, task or
+// alias.
+func Explain(err error, format string, args ...any) error {
 	e, reported := errors.AsType[*client.Error](err)
-	return errors.Is(err, admin.ErrNotFound) || reported && e.Code == wire.CodeNotFound
+	if errors.Is(err, admin.ErrNotFound) || reported && e.Code == wire.CodeNotFound {
+		return cli.ExitWith(cli.ExitNotFound, fmt.Errorf(format, args...))
+	}
+	return err
 }
 
 // Changed reports whether a thing was changed in the meantime, or by a request whose response was

@@ -62,14 +62,11 @@ type oneTask struct {
 }
 
 // run calls fn and prints the task that it returns.
-func (c *oneTask) run(ctx context.Context, console *cli.Console, fn func(context.Context, administration.Instance) (wire.Task, error)) error {
+func (c *oneTask) run(ctx context.Context, console *cli.Console, fn func(administration.Instance, context.Context, string) (wire.Task, error)) error {
 	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
-		t, err := fn(ctx, on)
-		switch {
-		case administration.Missing(err):
-			return cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no task %s: sluice task list shows all", terminal.Name(c.Task)))
-		case err != nil:
-			return err
+		t, err := fn(on, ctx, c.Task)
+		if err != nil {
+			return administration.Explain(err, "there is no task %s: sluice task list shows all", terminal.Name(c.Task))
 		}
 		return printTasks(c.Table(console, "TASK\tSTATE\tLAST RUN\tHANDLED\tERROR\tNEXT RUN"), t)
 	})
@@ -79,27 +76,21 @@ type taskStart struct{ oneTask }
 
 // Run starts the task. By a database, the leader sees it within seconds.
 func (c *taskStart) Run(ctx context.Context, console *cli.Console) error {
-	return c.run(ctx, console, func(ctx context.Context, on administration.Instance) (wire.Task, error) {
-		return on.StartTask(ctx, c.Task)
-	})
+	return c.run(ctx, console, administration.Instance.StartTask)
 }
 
 type taskPause struct{ oneTask }
 
 // Run pauses the task.
 func (c *taskPause) Run(ctx context.Context, console *cli.Console) error {
-	return c.run(ctx, console, func(ctx context.Context, on administration.Instance) (wire.Task, error) {
-		return on.PauseTask(ctx, c.Task)
-	})
+	return c.run(ctx, console, administration.Instance.PauseTask)
 }
 
 type taskResume struct{ oneTask }
 
 // Run ends the task's pause.
 func (c *taskResume) Run(ctx context.Context, console *cli.Console) error {
-	return c.run(ctx, console, func(ctx context.Context, on administration.Instance) (wire.Task, error) {
-		return on.ResumeTask(ctx, c.Task)
-	})
+	return c.run(ctx, console, administration.Instance.ResumeTask)
 }
 
 // Node shows the nodes of an instance.

@@ -52,10 +52,8 @@ type bucketList struct{ administration.Flags }
 
 // Run prints all aliases, ordered by name.
 func (c *bucketList) Run(ctx context.Context, console *cli.Console) error {
-	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
-		return cli.PrintAll(c.Table(console, "BUCKET\tACCOUNT"), on.Aliases(ctx), func(a wire.Alias) []string {
-			return []string{a.Bucket, terminal.Name(a.Account)}
-		})
+	return administration.PrintAll(ctx, console, &c.Flags, administration.Options{}, "BUCKET\tACCOUNT", administration.Instance.Aliases, func(a wire.Alias) []string {
+		return []string{a.Bucket, terminal.Name(a.Account)}
 	})
 }
 
@@ -68,12 +66,8 @@ type bucketRemove struct {
 // Run removes an alias.
 func (c *bucketRemove) Run(ctx context.Context, console *cli.Console) error {
 	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
-		err := on.DeleteAlias(ctx, c.Name)
-		switch {
-		case administration.Missing(err):
-			return cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no alias %s: sluice bucket list shows all", terminal.Name(c.Name)))
-		case err != nil:
-			return err
+		if err := on.DeleteAlias(ctx, c.Name); err != nil {
+			return administration.Explain(err, "there is no alias %s: sluice bucket list shows all", terminal.Name(c.Name))
 		}
 		return c.Remark(console, fmt.Sprintf("The bucket %s is no alias any more.", terminal.Name(c.Name)))
 	})

@@ -32,9 +32,9 @@ type groupFlags struct {
 	settings.KeyLimitsFlag `embed:""`
 }
 
-// on calls fn with the instance.
-func (f *groupFlags) on(ctx context.Context, console *cli.Console, fn func(context.Context, administration.Instance) error) error {
-	return f.With(ctx, console, administration.Options{Service: admin.Options{KeyLimits: f.Limits()}}, fn)
+// options returns the options for the database.
+func (f *groupFlags) options() administration.Options {
+	return administration.Options{Service: admin.Options{KeyLimits: f.Limits()}}
 }
 
 type groupList struct{ groupFlags }
@@ -47,16 +47,14 @@ func (c *groupList) Run(ctx context.Context, console *cli.Console) error {
 			heading += "\t" + strings.ToUpper(k.Flag())
 		}
 	}
-	return c.on(ctx, console, func(ctx context.Context, on administration.Instance) error {
-		return cli.PrintAll(c.Table(console, heading), on.Groups(ctx), func(g wire.Group) []string {
-			cells := []string{printable(g.Group)}
-			for _, k := range keys.LimitKinds {
-				if k.Quota() {
-					cells = append(cells, usedText(k, &g))
-				}
+	return administration.PrintAll(ctx, console, &c.Flags, c.options(), heading, administration.Instance.Groups, func(g wire.Group) []string {
+		cells := []string{printable(g.Group)}
+		for _, k := range keys.LimitKinds {
+			if k.Quota() {
+				cells = append(cells, usedText(k, &g))
 			}
-			return cells
-		})
+		}
+		return cells
 	})
 }
 
@@ -82,13 +80,11 @@ type oneGroup struct {
 
 // print calls fn and prints the group that it returns.
 func (c *oneGroup) print(ctx context.Context, console *cli.Console, fn func(ctx context.Context, on administration.Instance) (wire.Group, error)) error {
-	return c.on(ctx, console, func(ctx context.Context, on administration.Instance) error {
+	return c.With(ctx, console, c.options(), func(ctx context.Context, on administration.Instance) error {
 		group, err := fn(ctx, on)
 		switch {
-		case administration.Missing(err):
-			return cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there is no group %s: sluice group list shows all; the group of a single key has the key's id as its name", terminal.Name(c.Group)))
 		case err != nil:
-			return err
+			return administration.Explain(err, "there is no group %s: sluice group list shows all; the group of a single key has the key's id as its name", terminal.Name(c.Group))
 		case c.JSON:
 			return terminal.WriteJSON(console.Out, group)
 		}

@@ -106,9 +106,7 @@ type keyList struct{ administration.Flags }
 
 // Run prints all keys, ordered by id.
 func (c *keyList) Run(ctx context.Context, console *cli.Console) error {
-	return c.With(ctx, console, administration.Options{}, func(ctx context.Context, on administration.Instance) error {
-		return cli.PrintAll(c.Table(console, "ID\tSTATE\tSCOPES\tACCOUNTS\tGROUP\tEXPIRES\tLABEL"), on.Keys(ctx), keyCells)
-	})
+	return administration.PrintAll(ctx, console, &c.Flags, administration.Options{}, "ID\tSTATE\tSCOPES\tACCOUNTS\tGROUP\tEXPIRES\tLABEL", administration.Instance.Keys, keyCells)
 }
 
 type keyShow struct{ oneKey }

@@ -25,10 +25,8 @@ func (c *oneKey) print(ctx context.Context, console *cli.Console, o administrati
 	return c.With(ctx, console, o, func(ctx context.Context, on administration.Instance) error {
 		issued, err := fn(ctx, on, idOf(c.ID))
 		switch {
-		case administration.Missing(err):
-			return cli.ExitWith(cli.ExitNotFound, errors.New("there is no such key: sluice key list shows all"))
 		case err != nil:
-			return err
+			return administration.Explain(err, "there is no such key: sluice key list shows all")
 		case issued.Secret == "" && issued.S3Secret == "":
 			return c.Facts(console, issued.Key, keyFacts(issued.Key))
 		}
