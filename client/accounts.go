@@ -1,9 +1,10 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"iter"
-	"net/http"
+	"math"
 
 	"sluice/wire"
 )
@@ -18,43 +19,23 @@ type Account struct {
 // Accounts returns the accounts that have blobs, sorted by name. The key needs the scope admin on
 // all accounts. The sequence ends with the first error.
 func (c *Client) Accounts(ctx context.Context) iter.Seq2[Account, error] {
-	first := func() (*request, func(*wire.AccountPage) error) {
-		r := newRequest("list accounts", http.MethodGet, "/v1/accounts", readOnly)
-		r.maxJSON = maxPageJSON
-		return r, new(accountListing).check
+	list := orderedList[wire.AccountPage, wire.Account]{
+		name: "accounts", path: "/v1/accounts", limit: wire.MaxPageSize, of: func(p *wire.AccountPage) ([]wire.Account, string) { return p.Accounts, p.Next },
+		at: func(a *wire.Account) string { return a.Account },
+		check: func(a *wire.Account) error {
+			return cmp.Or(checkName("account", a.Account), checkSize("blobs", a.Blobs, math.MaxInt64), checkSize("bytes", a.Bytes, math.MaxInt64))
+		},
 	}
-	return pages(ctx, c, first, accountsOf, func(page *wire.AccountPage) string { return page.Next })
+	return converted(list.all(ctx, c), func(a wire.Account) Account { return Account(a) })
 }
 
-// accountsOf returns a page's accounts.
-func accountsOf(page *wire.AccountPage) iter.Seq[Account] {
-	return func(yield func(Account) bool) {
-		for _, a := range page.Accounts {
-			if !yield(Account(a)) {
+// converted returns a list's entries in another form.
+func converted[From, To any](list iter.Seq2[From, error], to func(From) To) iter.Seq2[To, error] {
+	return func(yield func(To, error) bool) {
+		for e, err := range list {
+			if !yield(to(e), err) {
 				return
 			}
 		}
 	}
-}
-
-// accountListing checks pages with accounts, which are ordered by name.
-type accountListing struct{ last string }
-
-func (l *accountListing) check(page *wire.AccountPage) error {
-	if n := len(page.Accounts); n > wire.MaxPageSize {
-		return invalid("accounts", "has %d entries, more than %d", n, wire.MaxPageSize)
-	}
-	for _, a := range page.Accounts {
-		if a.Account <= l.last || a.Blobs < 0 || a.Bytes < 0 {
-			return invalid("accounts", "has %s after %s, or a negative number", shown(a.Account), shown(l.last))
-		}
-		if err := checkName("account", a.Account); err != nil {
-			return err
-		}
-		l.last = a.Account
-	}
-	if page.Next != "" && (len(page.Accounts) == 0 || page.Next != l.last) {
-		return invalid("next", "is %s, and not the last account of the page", shown(page.Next))
-	}
-	return nil
 }

@@ -48,10 +48,10 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 // Keys returns the keys that the client's key may see, sorted by id. The sequence ends with the
 // first error, as all lists do.
 func (a *Admin) Keys(ctx context.Context) iter.Seq2[wire.Key, error] {
-	return adminList[wire.KeyPage, wire.Key]{
-		path: "keys", of: func(p *wire.KeyPage) ([]wire.Key, string) { return p.Keys, p.Next },
+	return adminList(ctx, a, "keys", orderedList[wire.KeyPage, wire.Key]{
+		of: func(p *wire.KeyPage) ([]wire.Key, string) { return p.Keys, p.Next },
 		at: func(k *wire.Key) string { return k.ID }, check: checkKey,
-	}.all(ctx, a.c)
+	})
 }
 
 // Key returns a key, also one that has expired or was revoked, or ErrNotFound.
@@ -122,10 +122,10 @@ func (a *Admin) RevokeKey(ctx context.Context, id string, force bool) (wire.Key,
 
 // Groups returns the groups of keys with their limits and use, sorted by name.
 func (a *Admin) Groups(ctx context.Context) iter.Seq2[wire.Group, error] {
-	return adminList[wire.GroupPage, wire.Group]{
-		path: "groups", of: func(p *wire.GroupPage) ([]wire.Group, string) { return p.Groups, p.Next },
+	return adminList(ctx, a, "groups", orderedList[wire.GroupPage, wire.Group]{
+		of: func(p *wire.GroupPage) ([]wire.Group, string) { return p.Groups, p.Next },
 		at: func(g *wire.Group) string { return g.Group }, check: checkGroup,
-	}.all(ctx, a.c)
+	})
 }
 
 // Group returns a group, or ErrNotFound.
@@ -140,10 +140,10 @@ func (a *Admin) UpdateGroup(ctx context.Context, name string, change wire.Update
 
 // Aliases returns the aliases of buckets, sorted by bucket.
 func (a *Admin) Aliases(ctx context.Context) iter.Seq2[wire.Alias, error] {
-	return adminList[wire.AliasPage, wire.Alias]{
-		path: "aliases", of: func(p *wire.AliasPage) ([]wire.Alias, string) { return p.Aliases, p.Next },
+	return adminList(ctx, a, "aliases", orderedList[wire.AliasPage, wire.Alias]{
+		of: func(p *wire.AliasPage) ([]wire.Alias, string) { return p.Aliases, p.Next },
 		at: func(a *wire.Alias) string { return a.Bucket }, check: checkAlias,
-	}.all(ctx, a.c)
+	})
 }
 
 // SetAlias makes a bucket's name an alias for an account. It may be repeated. It returns
@@ -171,31 +171,31 @@ func isMissing(err error) bool {
 
 // Damaged returns the extents that are known to have damaged bytes.
 func (a *Admin) Damaged(ctx context.Context) iter.Seq2[wire.Damage, error] {
-	return adminList[wire.DamagePage, wire.Damage]{
-		path: "damaged", of: func(p *wire.DamagePage) ([]wire.Damage, string) { return p.Damaged, p.Next },
+	return adminList(ctx, a, "damaged", orderedList[wire.DamagePage, wire.Damage]{
+		of: func(p *wire.DamagePage) ([]wire.Damage, string) { return p.Damaged, p.Next },
 		at: func(d *wire.Damage) string { return fmt.Sprintf("%s.%d.%d", d.Content, d.Part, d.Offset) }, check: checkDamage,
 		order: func(a, b *wire.Damage) int {
 			return cmp.Or(strings.Compare(a.Content, b.Content), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Offset, b.Offset))
 		},
-	}.all(ctx, a.c)
+	})
 }
 
 // Uploads returns the open uploads of all accounts, sorted by id.
 func (a *Admin) Uploads(ctx context.Context) iter.Seq2[wire.OpenUpload, error] {
-	return adminList[wire.OpenUploadPage, wire.OpenUpload]{
-		path: "uploads", of: func(p *wire.OpenUploadPage) ([]wire.OpenUpload, string) { return p.Uploads, p.Next },
+	return adminList(ctx, a, "uploads", orderedList[wire.OpenUploadPage, wire.OpenUpload]{
+		of: func(p *wire.OpenUploadPage) ([]wire.OpenUpload, string) { return p.Uploads, p.Next },
 		at: func(u *wire.OpenUpload) string { return u.UploadID },
 		check: func(u *wire.OpenUpload) error {
 			return cmp.Or(checkUpload(&u.Upload), checkWord("group", u.Group, maxWord))
 		},
-	}.all(ctx, a.c)
+	})
 }
 
 // Actions returns the recorded actions that the client's key may see, the newest first.
 func (a *Admin) Actions(ctx context.Context) iter.Seq2[wire.Action, error] {
-	return adminList[wire.ActionPage, wire.Action]{
-		path: "actions", of: func(p *wire.ActionPage) ([]wire.Action, string) { return p.Actions, p.Next },
+	return adminList(ctx, a, "actions", orderedList[wire.ActionPage, wire.Action]{
+		of: func(p *wire.ActionPage) ([]wire.Action, string) { return p.Actions, p.Next },
 		at: func(a *wire.Action) string { return a.ID }, check: checkAction, sparse: true,
 		order: func(a, b *wire.Action) int { return strings.Compare(b.ID, a.ID) },
-	}.all(ctx, a.c)
+	})
 }

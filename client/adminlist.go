@@ -21,31 +21,42 @@ const adminPageSize = 100
 // maxSubject bounds an action's subject, in bytes: an account and a name.
 const maxSubject = 4 << 10
 
-// adminList is a list for administrators. Its entries are ordered.
-type adminList[Page, E any] struct {
-	path  string // below /v1/admin/
+// orderedList is a list with ordered entries.
+type orderedList[Page, E any] struct {
+	name  string // of the entries
+	path  string
+	limit int // entries that a page may have; requested unless it is the greatest
+	query url.Values
 	of    func(*Page) (entries []E, next string)
 	at    func(*E) string        // a text after which the next page begins
 	order func(before, e *E) int // negative: e may follow; nil: in the order of at
 	check func(*E) error
+
 	// sparse means that a page may have no entries, and a next that is in the order of at reversed.
 	sparse bool
 	// opaque means that a page may have no entries, and a next that is no entry's at.
 	opaque bool
-	query  url.Values // nil: none but the page's
+}
+
+// adminList is a list for administrators, below /v1/admin/.
+func adminList[Page, E any](ctx context.Context, a *Admin, path string, l orderedList[Page, E]) iter.Seq2[E, error] {
+	l.name, l.path, l.limit = path, "/v1/admin/"+path, adminPageSize
+	return l.all(ctx, a.c)
 }
 
 // maxEmptyPages bounds the pages without entries of an opaque list.
 const maxEmptyPages = 10
 
 // all returns the entries of all pages, up to the first error.
-func (l adminList[Page, E]) all(ctx context.Context, c *Client) iter.Seq2[E, error] {
+func (l orderedList[Page, E]) all(ctx context.Context, c *Client) iter.Seq2[E, error] {
 	if l.order == nil {
 		l.order = func(before, e *E) int { return strings.Compare(l.at(before), l.at(e)) }
 	}
 	first := func() (*request, func(*Page) error) {
-		r := newRequest("list "+l.path, http.MethodGet, "/v1/admin/"+l.path, readOnly)
-		r.query.Set("limit", strconv.Itoa(adminPageSize))
+		r := newRequest("list "+l.name, http.MethodGet, l.path, readOnly)
+		if l.limit < wire.MaxPageSize {
+			r.query.Set("limit", strconv.Itoa(l.limit))
+		}
 		for name, values := range l.query {
 			r.query[name] = values
 		}
@@ -55,7 +66,7 @@ func (l adminList[Page, E]) all(ctx context.Context, c *Client) iter.Seq2[E, err
 		return r, func(page *Page) (err error) {
 			if list, _ := l.of(page); len(list) == 0 {
 				if empty++; empty > maxEmptyPages {
-					return invalid(l.path, "has nothing on %d pages", empty)
+					return invalid(l.name, "has nothing on %d pages", empty)
 				}
 			}
 			last, after, err = l.checkPage(page, last, after)
@@ -70,17 +81,17 @@ func (l adminList[Page, E]) all(ctx context.Context, c *Client) iter.Seq2[E, err
 }
 
 // checkPage returns an error unless a page can follow one with a last entry, or nil, and a next.
-func (l adminList[Page, E]) checkPage(page *Page, last *E, after string) (end *E, next string, err error) {
+func (l orderedList[Page, E]) checkPage(page *Page, last *E, after string) (end *E, next string, err error) {
 	list, next := l.of(page)
-	if len(list) > adminPageSize {
-		return nil, "", invalid(l.path, "has %d entries, and %d were requested", len(list), adminPageSize)
+	if len(list) > l.limit {
+		return nil, "", invalid(l.name, "has %d entries, and %d were requested", len(list), l.limit)
 	}
 	for i := range list {
 		if err := l.check(&list[i]); err != nil {
 			return nil, "", err
 		}
 		if last != nil && l.order(last, &list[i]) >= 0 || l.sparse && after != "" && l.at(&list[i]) >= after {
-			return nil, "", invalid(l.path, "has %s, which is not after %s", shown(l.at(&list[i])), shown(after))
+			return nil, "", invalid(l.name, "has %s, which is not after %s", shown(l.at(&list[i])), shown(after))
 		}
 		last = &list[i]
 	}
@@ -111,10 +122,8 @@ func adminCall[Out any](ctx context.Context, c *Client, operation, method, path 
 		s = readOnly
 	}
 	r := newRequest(operation, method, "/v1/admin/"+path, s)
-	if in != nil {
-		if err := r.setJSON(in); err != nil {
-			return out, err
-		}
+	if err := r.setJSON(in); err != nil {
+		return out, err
 	}
 	if set != nil {
 		set(r)

@@ -56,13 +56,13 @@ type PlaceName struct {
 func (a *Admin) Places(ctx context.Context, account string) iter.Seq2[wire.Place, error] {
 	query := url.Values{}
 	setNonEmpty(query, "account", account)
-	return adminList[wire.PlacePage, wire.Place]{
-		path: "places", of: func(p *wire.PlacePage) ([]wire.Place, string) { return p.Places, p.Next }, query: query, opaque: true, check: checkPlace,
+	return adminList(ctx, a, "places", orderedList[wire.PlacePage, wire.Place]{
+		of: func(p *wire.PlacePage) ([]wire.Place, string) { return p.Places, p.Next }, query: query, opaque: true, check: checkPlace,
 		at: func(p *wire.Place) string { return p.Account + "/" + p.Prefix + p.Blob },
 		order: func(a, b *wire.Place) int {
 			return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Prefix+a.Blob, b.Prefix+b.Blob), cmp.Compare(len(a.Blob), len(b.Blob)))
 		},
-	}.all(ctx, a.c)
+	})
 }
 
 // Place returns a place with the rule that is in force there.

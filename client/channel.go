@@ -67,26 +67,18 @@ type OpenChannelOptions struct {
 func (c *Client) OpenChannel(ctx context.Context, o OpenChannelOptions) (Channel, error) {
 	r := newRequest("open a channel", http.MethodPost, channelsPath, idempotent)
 	setIdempotencyKey(r, o.IdempotencyKey)
-	body := struct {
+	return c.callChannel(ctx, r, struct {
 		UserIdentity     string    `json:"userIdentity,omitempty"`
 		Deposit          uint64    `json:"deposit,string,omitempty"`
 		Asset            string    `json:"asset,omitempty"`
 		Expires          time.Time `json:"expires,omitzero"`
 		PaymentChannelID uint64    `json:"paymentChannelId,string,omitempty"`
-	}{o.Sender, o.Deposit, o.Asset, o.Expires, o.PaymentChannelID}
-	if err := r.setJSON(body); err != nil {
-		return Channel{}, err
-	}
-	return c.callChannel(ctx, r)
+	}{o.Sender, o.Deposit, o.Asset, o.Expires, o.PaymentChannelID})
 }
 
 // Channel returns a channel. It returns ErrNotFound if there is none.
 func (c *Client) Channel(ctx context.Context, id string) (Channel, error) {
-	path, err := channelPath(id)
-	if err != nil {
-		return Channel{}, err
-	}
-	return c.callChannel(ctx, newRequest("get a channel", http.MethodGet, path, readOnly))
+	return c.onChannel(ctx, id, newRequest("get a channel", http.MethodGet, "", readOnly), nil)
 }
 
 // DepositOptions are the options of Deposit.
@@ -98,19 +90,11 @@ type DepositOptions struct {
 // known, and adds the amount only once. It returns ErrNotFound, or ErrGone if the channel was
 // closed or has expired.
 func (c *Client) Deposit(ctx context.Context, id string, amount uint64, o DepositOptions) (Channel, error) {
-	path, err := channelPath(id)
-	if err != nil {
-		return Channel{}, err
-	}
-	r := newRequest("add to a deposit", http.MethodPost, path+"/deposit", idempotent)
+	r := newRequest("add to a deposit", http.MethodPost, "/deposit", idempotent)
 	setIdempotencyKey(r, o.IdempotencyKey)
-	body := struct {
+	return c.onChannel(ctx, id, r, struct {
 		Amount uint64 `json:"amount,string"`
-	}{amount}
-	if err := r.setJSON(body); err != nil {
-		return Channel{}, err
-	}
-	return c.callChannel(ctx, r)
+	}{amount})
 }
 
 // Faucet opens a channel for the payer sender with amount as its deposit, or adds amount to the
@@ -119,25 +103,17 @@ func (c *Client) Deposit(ctx context.Context, id string, amount uint64, o Deposi
 // request, and returns ErrOutcomeUnknown if the response is lost.
 func (c *Client) Faucet(ctx context.Context, sender string, amount, paymentChannelID uint64) (Channel, error) {
 	r := newRequest("ask the faucet", http.MethodPost, "/v1/local/faucet", once)
-	body := struct {
+	return c.callChannel(ctx, r, struct {
 		Sender           string `json:"sender"`
 		Amount           uint64 `json:"amount,string"`
 		PaymentChannelID uint64 `json:"paymentChannelId,string,omitempty"`
-	}{sender, amount, paymentChannelID}
-	if err := r.setJSON(body); err != nil {
-		return Channel{}, err
-	}
-	return c.callChannel(ctx, r)
+	}{sender, amount, paymentChannelID})
 }
 
 // CloseChannel closes a channel and returns the settled and unsettled amounts and the refund. It
 // may be repeated. It returns ErrNotFound, or ErrGone if the channel has expired.
 func (c *Client) CloseChannel(ctx context.Context, id string) (Channel, error) {
-	path, err := channelPath(id)
-	if err != nil {
-		return Channel{}, err
-	}
-	return c.callChannel(ctx, newRequest("close a channel", http.MethodPost, path+"/close", idempotent))
+	return c.onChannel(ctx, id, newRequest("close a channel", http.MethodPost, "/close", idempotent), nil)
 }
 
 // RenewChannel replaces the channel's newest micropayment, if it can no longer be collected because
@@ -148,19 +124,11 @@ func (c *Client) CloseChannel(ctx context.Context, id string) (Channel, error) {
 // with wire.CodeMicropaymentStale the amount is not the accepted one, or the sequence number is not
 // higher. Payer.Renew signs the micropayment, and keeps count of it.
 func (c *Client) RenewChannel(ctx context.Context, id string, m *micropay.Micropayment) (Channel, error) {
-	path, err := channelPath(id)
-	if err != nil {
-		return Channel{}, err
-	}
-	r := newRequest("renew a payment", http.MethodPost, path+"/renew", idempotent)
+	r := newRequest("renew a payment", http.MethodPost, "/renew", idempotent)
 	r.ownEffect = refusesPayment
-	body := struct {
+	return c.onChannel(ctx, id, r, struct {
 		MicropaymentUpdate string `json:"micropaymentUpdate"`
-	}{m.Base64()}
-	if err := r.setJSON(body); err != nil {
-		return Channel{}, err
-	}
-	return c.callChannel(ctx, r)
+	}{m.Base64()})
 }
 
 // Reconciliation compares a channel with the chain. Amounts are in asset units. The channels have
@@ -233,15 +201,32 @@ func parseReconciliation(w *wire.Reconciliation) (r Reconciliation, err error) {
 const channelsPath = "/v1/sessions/micropaymentchannels"
 
 // channelPath returns a channel's path, or ErrInvalid if the id cannot be one.
-func channelPath(id string) (string, error) {
+func channelPath(id string) (string, error) { return idPath(channelsPath, id, "channel") }
+
+// idPath returns a thing's path below a collection, or ErrInvalid if the id cannot be one.
+func idPath(collection, id, thing string) (string, error) {
 	if id == "" || id == "." || id == ".." {
-		return "", fmt.Errorf("client: %w: %q is not the id of a channel", ErrInvalid, id)
+		return "", fmt.Errorf("client: %w: %q is not the id of a %s", ErrInvalid, id, thing)
 	}
-	return channelsPath + "/" + url.PathEscape(id), nil
+	return collection + "/" + url.PathEscape(id), nil
 }
 
-// callChannel sends a request. Its response is a channel.
-func (c *Client) callChannel(ctx context.Context, r *request) (Channel, error) {
+// onChannel sends a request with a path below the channel's, and a body unless it is nil. Its
+// response is the channel.
+func (c *Client) onChannel(ctx context.Context, id string, r *request, body any) (Channel, error) {
+	path, err := channelPath(id)
+	if err != nil {
+		return Channel{}, err
+	}
+	r.path = path + r.path
+	return c.callChannel(ctx, r, body)
+}
+
+// callChannel sends a request with a body, unless it is nil. Its response is a channel.
+func (c *Client) callChannel(ctx context.Context, r *request, body any) (Channel, error) {
+	if err := r.setJSON(body); err != nil {
+		return Channel{}, err
+	}
 	var sent wire.Channel
 	var ch Channel
 	r.check = func() (err error) {

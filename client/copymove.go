@@ -116,10 +116,7 @@ func (c *Client) transfer(ctx context.Context, r *request, to BlobName, body wir
 	var made wire.CopiedBlob
 	var b Blob
 	r.check = func() error {
-		b = Blob{
-			Name: made.Name, Size: made.Size, ETag: made.ETag, ContentType: made.ContentType, LastModified: made.LastModified, Expires: made.Expires,
-			CacheControl: made.CacheControl, ContentDisposition: made.ContentDisposition, ContentLanguage: made.ContentLanguage, Metadata: made.Metadata,
-		}
+		b = blobOf(&made.Blob)
 		if b.Name != to.Name {
 			return invalid("name", "is %s, and %s was requested", shown(b.Name), shown(to.Name))
 		}

@@ -130,7 +130,7 @@ func TestLostRepliesOfCopyAndMove(t *testing.T) {
 // TestMoveRepeatsOneKey checks that all attempts of a move have one key, and two moves have two.
 func TestMoveRepeatsOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		done := respondJSON(200, wire.CopiedBlob{Account: "team", Name: "b", Size: 3})
+		done := respondJSON(200, wire.CopiedBlob{Account: "team", Blob: wire.Blob{Name: "b", Size: 3}})
 		s, c := newScript(t, 3, fail(io.ErrUnexpectedEOF), problem(503, "overloaded", `,"retryable":true`), done, done)
 		for range 2 {
 			testenv.OK(t, testenv.Error(c.Move(t.Context(), named("a"), named("b"), client.MoveOptions{})))
@@ -148,11 +148,11 @@ func TestMoveRepeatsOneKey(t *testing.T) {
 // TestWrongCopiesAreRefused checks that a response about another blob is not believed.
 func TestWrongCopiesAreRefused(t *testing.T) {
 	for name, made := range map[string]wire.CopiedBlob{
-		"another name":  {Account: "team", Name: "c"},
+		"another name":  {Account: "team", Blob: wire.Blob{Name: "c"}},
 		"no name":       {Account: "team"},
-		"negative size": {Account: "team", Name: "b", Size: -1},
-		"wrong ETag":    {Account: "team", Name: "b", Size: 4, ETag: `"5-3377857006524257"`},
-		"long account":  {Account: strings.Repeat("a", 1<<16), Name: "b"},
+		"negative size": {Account: "team", Blob: wire.Blob{Name: "b", Size: -1}},
+		"wrong ETag":    {Account: "team", Blob: wire.Blob{Name: "b", Size: 4, ETag: `"5-3377857006524257"`}},
+		"long account":  {Account: strings.Repeat("a", 1<<16), Blob: wire.Blob{Name: "b"}},
 	} {
 		_, c := newScript(t, 1, respondJSON(200, made))
 		testenv.Is(t, testenv.Error(c.Copy(t.Context(), named("a"), named("b"), client.CopyOptions{})), client.ErrBadResponse, "%s", name)

@@ -369,7 +369,7 @@ func TestBadResponses(t *testing.T) {
 		"places without an end":       {"places", slices.Repeat([]step{respond(200, nil, `{"next":"x"}`)}, 11), "places"},
 		"no date":                     {"now", []step{respond(200, nil, `{"keys":[]}`)}, "Date"},
 		"next that is no account":     {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a"}],"next":"b"}`)}, "next"},
-		"negative account":            {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a","bytes":-1}]}`)}, "accounts"},
+		"negative account":            {"accounts", []step{respond(200, nil, `{"accounts":[{"account":"a","bytes":-1}]}`)}, "bytes"},
 		"next that is no upload":      {"uploads", []step{respond(200, nil, `{"uploads":[{"uploadId":"A","name":"a"}],"next":"B"}`)}, "next"},
 		"id with a slash":             {"session", []step{respond(200, nil, `{"sessionId":".."}`)}, "sessionId"},
 		"negative chunksets":          {"session", []step{respond(200, nil, `{"sessionId":"S","chunksetsLeft":-1}`)}, "chunksetsLeft"},

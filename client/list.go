@@ -120,7 +120,7 @@ func merged[B any](blobs []B, prefixes []string, name func(*B) string) iter.Seq2
 	}
 }
 
-// blobOf returns an entry of a listing.
+// blobOf returns a blob as a response describes it.
 func blobOf(b *wire.Blob) Blob {
 	return Blob{Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, LastModified: b.LastModified, Expires: b.Expires,
 		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata}

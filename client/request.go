@@ -83,8 +83,11 @@ func (r *request) setBytes(body []byte) {
 	r.body = func() (io.Reader, error) { return bytes.NewReader(body), nil }
 }
 
-// setJSON sets a JSON body.
+// setJSON sets a JSON body, unless v is nil.
 func (r *request) setJSON(v any) error {
+	if v == nil {
+		return nil
+	}
 	body, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("client: %s: %w", r.name, err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -131,12 +130,7 @@ func (c *Client) Use(ctx context.Context, id string, o UseOptions) (left int64, 
 }
 
 // sessionPath returns a session's path, or ErrInvalid if the id cannot be one.
-func sessionPath(id string) (string, error) {
-	if id == "" || id == "." || id == ".." {
-		return "", fmt.Errorf("client: %w: %q is not the id of a session", ErrInvalid, id)
-	}
-	return "/v1/sessions/" + url.PathEscape(id), nil
-}
+func sessionPath(id string) (string, error) { return idPath("/v1/sessions", id, "session") }
 
 // setIdempotencyKey sets the key, or a new one if it is "".
 func setIdempotencyKey(r *request, key string) {

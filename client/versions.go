@@ -83,10 +83,10 @@ func checkVersions(page *wire.VersionPage) error {
 
 // Versions returns the accounts that keep versions, or did, with their settings, sorted by name.
 func (a *Admin) Versions(ctx context.Context) iter.Seq2[wire.Keeping, error] {
-	return adminList[wire.KeepingPage, wire.Keeping]{
-		path: "versions", of: func(p *wire.KeepingPage) ([]wire.Keeping, string) { return p.Accounts, p.Next },
+	return adminList(ctx, a, "versions", orderedList[wire.KeepingPage, wire.Keeping]{
+		of: func(p *wire.KeepingPage) ([]wire.Keeping, string) { return p.Accounts, p.Next },
 		at: func(k *wire.Keeping) string { return k.Account }, check: checkKeeping,
-	}.all(ctx, a.c)
+	})
 }
 
 // AccountVersions returns which versions an account keeps.

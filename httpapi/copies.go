@@ -316,7 +316,7 @@ func (s *Server) moved(x *call, onSource headers.Conditions) func(*metastore.Blo
 // writeCopied sends a copy's or a move's destination, as far as the caller may know it.
 func (s *Server) writeCopied(x *call, b metastore.Blob) error {
 	v := s.validatorsOf(&b)
-	out := wire.CopiedBlob{Account: b.Account, Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}
+	out := wire.CopiedBlob{Account: b.Account, Blob: wire.Blob{Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}}
 	x.Fields.Set("Date", exchange.Date(v.Date)) // by the store's clock instead of this node's
 	x.Fields.Set("Last-Modified", exchange.Date(v.Modified))
 	if x.place.Reads == access.ReadsKey && !x.Local && !x.readsFree {
@@ -326,10 +326,7 @@ func (s *Server) writeCopied(x *call, b metastore.Blob) error {
 		x.Fields.Set("Etag", v.ETag)
 		out.ETag = v.ETag
 	}
-	var described wire.Blob
-	describe(&described, headers.Metadata(b.Metadata))
 	out.ContentType = b.ContentType
-	out.CacheControl, out.ContentDisposition = described.CacheControl, described.ContentDisposition
-	out.ContentLanguage, out.Metadata = described.ContentLanguage, described.Metadata
+	describe(&out.Blob, headers.Metadata(b.Metadata))
 	return writeJSON(x, http.StatusOK, out)
 }

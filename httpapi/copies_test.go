@@ -93,9 +93,9 @@ func TestCopiesDiscloseNothing(t *testing.T) {
 			path, etag := h.store(t, ours, "a", body, "Blob-Meta-Color", "red", "Content-Type", "text/x-test")
 			res, text := h.want(t, 200, "POST", path, moveHere, h.right.headers...)
 			got := decodedAs[wire.CopiedBlob](t, text)
-			want := wire.CopiedBlob{
-				Account: ours, Name: "b", Size: int64(len(body)), LastModified: got.LastModified, ETag: etag, ContentType: "text/x-test", Metadata: map[string]string{"color": "red"},
-			}
+			want := wire.CopiedBlob{Account: ours, Blob: wire.Blob{
+				Name: "b", Size: int64(len(body)), LastModified: got.LastModified, ETag: etag, ContentType: "text/x-test", Metadata: map[string]string{"color": "red"},
+			}}
 			switch {
 			case reads == access.ReadsKey:
 				want.ETag, want.ContentType, want.Metadata = "", "", nil

@@ -133,21 +133,11 @@ type CopyBlob struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// CopiedBlob is the response to CopyBlob: the destination.
+// CopiedBlob is the response to CopyBlob: the destination. A repeated move's recorded result has
+// nothing that the writer stated.
 type CopiedBlob struct {
-	Account      string    `json:"account"`
-	Name         string    `json:"name"`
-	Size         int64     `json:"size"`
-	ETag         string    `json:"etag,omitempty"` // empty: not shown to who may not read it
-	LastModified time.Time `json:"lastModified"`
-	Expires      time.Time `json:"expires,omitzero"`
-
-	// These are the writer's. A repeated move's recorded result has none of them.
-	ContentType        string            `json:"contentType,omitempty"`
-	CacheControl       string            `json:"cacheControl,omitempty"`
-	ContentDisposition string            `json:"contentDisposition,omitempty"`
-	ContentLanguage    string            `json:"contentLanguage,omitempty"`
-	Metadata           map[string]string `json:"metadata,omitempty"`
+	Account string `json:"account"`
+	Blob
 }
 
 // Account is an entry in the list of accounts.

@@ -44,7 +44,7 @@ func startMoving(t *testing.T, names ...string) *movingServer {
 		testenv.Check(t, json.NewDecoder(r.Body).Decode(&in))
 		s.names[at] = *in.MoveTo.BlobName
 		slices.Sort(s.names)
-		testenv.Check(t, json.NewEncoder(w).Encode(wire.CopiedBlob{Account: *in.MoveTo.Account, Name: *in.MoveTo.BlobName, Size: 1}))
+		testenv.Check(t, json.NewEncoder(w).Encode(wire.CopiedBlob{Account: *in.MoveTo.Account, Blob: wire.Blob{Name: *in.MoveTo.BlobName, Size: 1}}))
 	}))
 	t.Cleanup(s.Close)
 	return s
