@@ -48,7 +48,7 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 // Keys returns the keys that the client's key may see, sorted by id. The sequence ends with the
 // first error, as all lists do.
 func (a *Admin) Keys(ctx context.Context) iter.Seq2[wire.Key, error] {
-	return adminList(ctx, a, "keys", orderedList[wire.KeyPage, wire.Key]{
+	return adminList(ctx, a.c, "keys", orderedList[wire.KeyPage, wire.Key]{
 		of: func(p *wire.KeyPage) ([]wire.Key, string) { return p.Keys, p.Next },
 		at: func(k *wire.Key) string { return k.ID }, check: checkKey,
 	})
@@ -122,7 +122,7 @@ func (a *Admin) RevokeKey(ctx context.Context, id string, force bool) (wire.Key,
 
 // Groups returns the groups of keys with their limits and use, sorted by name.
 func (a *Admin) Groups(ctx context.Context) iter.Seq2[wire.Group, error] {
-	return adminList(ctx, a, "groups", orderedList[wire.GroupPage, wire.Group]{
+	return adminList(ctx, a.c, "groups", orderedList[wire.GroupPage, wire.Group]{
 		of: func(p *wire.GroupPage) ([]wire.Group, string) { return p.Groups, p.Next },
 		at: func(g *wire.Group) string { return g.Group }, check: checkGroup,
 	})
@@ -140,7 +140,7 @@ func (a *Admin) UpdateGroup(ctx context.Context, name string, change wire.Update
 
 // Aliases returns the aliases of buckets, sorted by bucket.
 func (a *Admin) Aliases(ctx context.Context) iter.Seq2[wire.Alias, error] {
-	return adminList(ctx, a, "aliases", orderedList[wire.AliasPage, wire.Alias]{
+	return adminList(ctx, a.c, "aliases", orderedList[wire.AliasPage, wire.Alias]{
 		of: func(p *wire.AliasPage) ([]wire.Alias, string) { return p.Aliases, p.Next },
 		at: func(a *wire.Alias) string { return a.Bucket }, check: checkAlias,
 	})
@@ -171,7 +171,7 @@ func isMissing(err error) bool {
 
 // Damaged returns the extents that are known to have damaged bytes.
 func (a *Admin) Damaged(ctx context.Context) iter.Seq2[wire.Damage, error] {
-	return adminList(ctx, a, "damaged", orderedList[wire.DamagePage, wire.Damage]{
+	return adminList(ctx, a.c, "damaged", orderedList[wire.DamagePage, wire.Damage]{
 		of: func(p *wire.DamagePage) ([]wire.Damage, string) { return p.Damaged, p.Next },
 		at: func(d *wire.Damage) string { return fmt.Sprintf("%s.%d.%d", d.Content, d.Part, d.Offset) }, check: checkDamage,
 		order: func(a, b *wire.Damage) int {
@@ -182,7 +182,7 @@ func (a *Admin) Damaged(ctx context.Context) iter.Seq2[wire.Damage, error] {
 
 // Uploads returns the open uploads of all accounts, sorted by id.
 func (a *Admin) Uploads(ctx context.Context) iter.Seq2[wire.OpenUpload, error] {
-	return adminList(ctx, a, "uploads", orderedList[wire.OpenUploadPage, wire.OpenUpload]{
+	return adminList(ctx, a.c, "uploads", orderedList[wire.OpenUploadPage, wire.OpenUpload]{
 		of: func(p *wire.OpenUploadPage) ([]wire.OpenUpload, string) { return p.Uploads, p.Next },
 		at: func(u *wire.OpenUpload) string { return u.UploadID },
 		check: func(u *wire.OpenUpload) error {
@@ -193,7 +193,7 @@ func (a *Admin) Uploads(ctx context.Context) iter.Seq2[wire.OpenUpload, error] {
 
 // Actions returns the recorded actions that the client's key may see, the newest first.
 func (a *Admin) Actions(ctx context.Context) iter.Seq2[wire.Action, error] {
-	return adminList(ctx, a, "actions", orderedList[wire.ActionPage, wire.Action]{
+	return adminList(ctx, a.c, "actions", orderedList[wire.ActionPage, wire.Action]{
 		of: func(p *wire.ActionPage) ([]wire.Action, string) { return p.Actions, p.Next },
 		at: func(a *wire.Action) string { return a.ID }, check: checkAction, sparse: true,
 		order: func(a, b *wire.Action) int { return strings.Compare(b.ID, a.ID) },

@@ -39,9 +39,9 @@ type orderedList[Page, E any] struct {
 }
 
 // adminList is a list for administrators, below /v1/admin/.
-func adminList[Page, E any](ctx context.Context, a *Admin, path string, l orderedList[Page, E]) iter.Seq2[E, error] {
+func adminList[Page, E any](ctx context.Context, c *Client, path string, l orderedList[Page, E]) iter.Seq2[E, error] {
 	l.name, l.path, l.limit = path, "/v1/admin/"+path, adminPageSize
-	return l.all(ctx, a.c)
+	return l.all(ctx, c)
 }
 
 // maxEmptyPages bounds the pages without entries of an opaque list.

@@ -56,7 +56,7 @@ type PlaceName struct {
 func (a *Admin) Places(ctx context.Context, account string) iter.Seq2[wire.Place, error] {
 	query := url.Values{}
 	setNonEmpty(query, "account", account)
-	return adminList(ctx, a, "places", orderedList[wire.PlacePage, wire.Place]{
+	return adminList(ctx, a.c, "places", orderedList[wire.PlacePage, wire.Place]{
 		of: func(p *wire.PlacePage) ([]wire.Place, string) { return p.Places, p.Next }, query: query, opaque: true, check: checkPlace,
 		at: func(p *wire.Place) string { return p.Account + "/" + p.Prefix + p.Blob },
 		order: func(a, b *wire.Place) int {

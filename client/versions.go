@@ -83,7 +83,7 @@ func checkVersions(page *wire.VersionPage) error {
 
 // Versions returns the accounts that keep versions, or did, with their settings, sorted by name.
 func (a *Admin) Versions(ctx context.Context) iter.Seq2[wire.Keeping, error] {
-	return adminList(ctx, a, "versions", orderedList[wire.KeepingPage, wire.Keeping]{
+	return adminList(ctx, a.c, "versions", orderedList[wire.KeepingPage, wire.Keeping]{
 		of: func(p *wire.KeepingPage) ([]wire.Keeping, string) { return p.Accounts, p.Next },
 		at: func(k *wire.Keeping) string { return k.Account }, check: checkKeeping,
 	})
