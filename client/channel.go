@@ -3,9 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -202,14 +200,6 @@ const channelsPath = "/v1/sessions/micropaymentchannels"
 
 // channelPath returns a channel's path, or ErrInvalid if the id cannot be one.
 func channelPath(id string) (string, error) { return idPath(channelsPath, id, "channel") }
-
-// idPath returns a thing's path below a collection, or ErrInvalid if the id cannot be one.
-func idPath(collection, id, thing string) (string, error) {
-	if id == "" || id == "." || id == ".." {
-		return "", fmt.Errorf("client: %w: %q is not the id of a %s", ErrInvalid, id, thing)
-	}
-	return collection + "/" + url.PathEscape(id), nil
-}
 
 // onChannel sends a request with a path below the channel's, and a body unless it is nil. Its
 // response is the channel.

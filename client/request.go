@@ -77,6 +77,14 @@ func newRequest(name, method, path string, s safety) *request {
 	return &request{name: name, method: method, path: path, query: url.Values{}, header: http.Header{}, safety: s}
 }
 
+// idPath returns a thing's path below a collection, or ErrInvalid if the id cannot be one.
+func idPath(collection, id, thing string) (string, error) {
+	if id == "" || id == "." || id == ".." {
+		return "", fmt.Errorf("client: %w: %q is not the id of a %s", ErrInvalid, id, thing)
+	}
+	return collection + "/" + url.PathEscape(id), nil
+}
+
 // setBytes sets a body that is in memory.
 func (r *request) setBytes(body []byte) {
 	r.length = int64(len(body))
