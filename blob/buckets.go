@@ -17,7 +17,7 @@ const bucketRecord = "\x00"
 // ErrNoBucket is returned by DeleteBucket if there is no bucket.
 var ErrNoBucket = errors.New("the bucket does not exist")
 
-// ErrBucketNotEmpty is returned by DeleteBucket if the bucket has blobs or markers.
+// ErrBucketNotEmpty is returned by DeleteBucket if the bucket has blobs, markers or versions.
 var ErrBucketNotEmpty = errors.New("the bucket is not empty")
 
 // Place returns where the blob with a key is stored. Keys that end in "/" or have U+007F, which no
@@ -151,7 +151,7 @@ func (s *Service) Buckets(ctx context.Context, after string, limit int) (account
 	return accounts[:min(limit, len(accounts))], len(accounts) > limit, err
 }
 
-// HasBucket reports whether an account's bucket was created, or has a blob or a marker.
+// HasBucket reports whether an account's bucket was created, or has a blob, a marker or a version.
 func (s *Service) HasBucket(ctx context.Context, account string) (bool, error) {
 	created, err := s.IsBucketCreated(ctx, account)
 	if err != nil || created {
@@ -168,8 +168,8 @@ func (s *Service) IsBucketCreated(ctx context.Context, account string) (bool, er
 }
 
 func (s *Service) hasKeys(ctx context.Context, account string) (bool, error) {
-	page, err := s.ListKeys(ctx, metastore.ListQuery{Account: account, Limit: 1})
-	return len(page.Blobs) > 0, err
+	page, err := s.ListKeyVersions(ctx, metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: account, Limit: 1}})
+	return len(page.Versions) > 0, err
 }
 
 // CreateBucket records durably that an account's bucket was created, and charges owner. It has

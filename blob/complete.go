@@ -39,7 +39,7 @@ func (s *Service) Complete(ctx context.Context, id string, want Totals, precondi
 type Named struct {
 	Parts   []NamedPart // at least one, with ascending Index
 	MinSize int64       // of every named part but the last, in bytes
-	Totals  Totals      // of the named parts
+	Totals  Totals      // of these parts
 	// Metadata returns the blob's metadata, instead of the upload's, from the named parts as they
 	// are stored, or CompleteNamed's error. nil: the blob has none.
 	Metadata func([]metastore.Part) (string, error)

@@ -22,9 +22,14 @@ type Content struct {
 // Open finds a blob and pins its content. It returns database.ErrNotFound or database.ErrExpired.
 // The caller must Close the content.
 func (s *Service) Open(ctx context.Context, account, name string) (*Content, error) {
+	return s.open(func() (metastore.Blob, []metastore.Extent, error) { return s.meta.OpenBlob(ctx, account, name) })
+}
+
+// open pins the content that a blob has which find returns.
+func (s *Service) open(find func() (metastore.Blob, []metastore.Extent, error)) (*Content, error) {
 	for {
 		l := s.pins.begin()
-		b, first, err := s.meta.OpenBlob(ctx, account, name)
+		b, first, err := find()
 		if err != nil {
 			s.pins.abandon(l)
 			return nil, err

@@ -19,8 +19,10 @@ type Restate func(source metastore.Blob, copied *metastore.Blob) error
 
 // CopyOptions describes a copy of a blob.
 type CopyOptions struct {
-	From, To     metastore.BlobName // valid as the Account and the Name of PutOptions
-	Restated     bool               // whether the copy has this ContentType and this Metadata, not the source's
+	From, To     metastore.BlobName     // valid as the Account and the Name of PutOptions
+	FromVersion  *metastore.VersionName // is copied instead of From; nil: none
+	By           string                 // who copies it, see metastore.Blob
+	Restated     bool                   // whether the copy has this ContentType and this Metadata, not the source's
 	ContentType  string
 	Metadata     string
 	Owner        string                 // the quota group charged for the copy, or ""
@@ -49,9 +51,9 @@ func (s *Service) Copy(ctx context.Context, o CopyOptions) (metastore.Blob, erro
 		return metastore.Blob{}, err
 	}
 	c := metastore.Copy{
-		From: o.From, Restated: o.Restated || o.Restate != nil, KeepDate: o.KeepDate, Precondition: o.Precondition,
+		From: o.From, FromVersion: o.FromVersion, Restated: o.Restated || o.Restate != nil, KeepDate: o.KeepDate, Precondition: o.Precondition,
 		To: metastore.Blob{
-			Account: o.To.Account, Name: o.To.Name, ContentType: o.ContentType, Metadata: o.Metadata, Owner: o.Owner, Expires: o.Expires,
+			Account: o.To.Account, Name: o.To.Name, ContentType: o.ContentType, Metadata: o.Metadata, Owner: o.Owner, By: o.By, Expires: o.Expires,
 		},
 	}
 	admit := func(ctx context.Context, source metastore.Blob) (err error) {
@@ -71,7 +73,7 @@ func (s *Service) Copy(ctx context.Context, o CopyOptions) (metastore.Blob, erro
 		}
 		return err
 	}
-	b, err := s.transfer(ctx, transfer{from: o.From, source: o.Source, admit: admit, permit: o.Permit}, func(source metastore.Precondition) (metastore.Blob, error) {
+	b, err := s.transfer(ctx, transfer{from: o.From, version: o.FromVersion, source: o.Source, admit: admit, permit: o.Permit}, func(source metastore.Precondition) (metastore.Blob, error) {
 		c.Source = source
 		return s.meta.CopyBlob(ctx, c)
 	})
@@ -85,6 +87,7 @@ func (s *Service) Copy(ctx context.Context, o CopyOptions) (metastore.Blob, erro
 type MoveOptions struct {
 	From, To     metastore.BlobName                 // valid as the Account and the Name of PutOptions
 	Owner        string                             // the quota group charged for the blob from then on, or ""
+	By           string                             // who moves it, see metastore.Blob
 	Source       metastore.Precondition             // is called with the source; may be nil
 	Precondition metastore.Precondition             // is called with the blob that the move replaces; may be nil
 	Made         func(current *metastore.Blob) bool // see metastore.Move; may be nil
@@ -102,7 +105,7 @@ type MoveOptions struct {
 // functions in o. After an error nothing has changed, unless the error is
 // database.ErrUnknownOutcome.
 func (s *Service) Move(ctx context.Context, o MoveOptions) (metastore.Blob, error) {
-	m := metastore.Move{From: o.From, To: o.To, Owner: o.Owner, Precondition: o.Precondition, Made: o.Made, Once: o.Once, NoRecord: o.NoRecord}
+	m := metastore.Move{From: o.From, To: o.To, Owner: o.Owner, By: o.By, Precondition: o.Precondition, Made: o.Made, Once: o.Once, NoRecord: o.NoRecord}
 	t := transfer{from: o.From, source: o.Source, admit: o.Admit, permit: o.Permit, repeatable: true}
 	if o.From == o.To {
 		t.admit = nil
@@ -119,6 +122,7 @@ const transferAttempts = 5
 // transfer is what a copy and a move have in common.
 type transfer struct {
 	from       metastore.BlobName
+	version    *metastore.VersionName // of from; nil: the current one
 	source     metastore.Precondition
 	admit      Admit
 	permit     Permit
@@ -150,6 +154,21 @@ func (s *Service) transfer(
 	return metastore.Blob{}, ErrSourceChanging
 }
 
+// sourceOf returns the blob that is to be copied or moved, or nil if there is none.
+func (s *Service) sourceOf(ctx context.Context, t transfer) (*metastore.Blob, error) {
+	if t.version == nil {
+		return s.current(ctx, t.from.Account, t.from.Name)
+	}
+	b, _, err := s.meta.OpenVersion(ctx, *t.version)
+	if err == nil && !b.Mark {
+		return &b, nil
+	}
+	if errors.Is(err, database.ErrNotFound) {
+		err = nil
+	}
+	return nil, err
+}
+
 // admitted looks up the source and returns the condition that it is admitted, and the same in the
 // transaction: if it is not, the condition's error is other. If there is nothing to admit, the
 // transaction decides alone.
@@ -163,7 +182,7 @@ func (s *Service) admitted(ctx context.Context, t transfer, other error) (metast
 	if t.admit == nil {
 		return check, nil
 	}
-	source, err := s.current(ctx, t.from.Account, t.from.Name)
+	source, err := s.sourceOf(ctx, t)
 	if err != nil {
 		return nil, err
 	}

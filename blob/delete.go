@@ -15,16 +15,8 @@ func (s *Service) Delete(ctx context.Context, account, name string, precondition
 
 // Remove is Delete, and reports whether there was a blob.
 func (s *Service) Remove(ctx context.Context, account, name string, precondition metastore.Precondition) (existed bool, err error) {
-	var garbage metastore.ContentID
-	err = s.withRelief(func() (err error) {
-		garbage, existed, err = s.meta.DeleteBlob(ctx, account, name, precondition)
-		return err
-	})
-	if err != nil || garbage == (metastore.ContentID{}) {
-		return existed, err
-	}
-	s.freeNow(ctx, garbage)
-	return existed, nil
+	r, err := s.RemoveBlob(ctx, metastore.Removal{BlobName: metastore.BlobName{Account: account, Name: name}, Precondition: precondition})
+	return r.Existed, err
 }
 
 // GarbageBacklog returns the amount of garbage that is due and has not been freed.

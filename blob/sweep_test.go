@@ -121,11 +121,11 @@ type fullOnce struct {
 	calls int
 }
 
-func (s *fullOnce) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
+func (s *fullOnce) RemoveBlob(ctx context.Context, r metastore.Removal) (metastore.Removed, error) {
 	if s.calls++; s.calls == 1 {
-		return metastore.ContentID{}, false, database.ErrNoSpace
+		return metastore.Removed{}, database.ErrNoSpace
 	}
-	return s.Metadata.DeleteBlob(ctx, account, name, precondition)
+	return s.Metadata.RemoveBlob(ctx, r)
 }
 
 // TestRunPerformsAllTasks checks that Run performs all tasks, with a clock that the test sets.

@@ -23,6 +23,7 @@ type BeginOptions struct {
 	Expires     time.Time // of the blob; zero if it does not expire
 	CreateOnly  bool      // Complete fails if the blob exists
 	Owner       string    // the quota group charged for the parts and the blob, or ""
+	By          string    // who begins it, see metastore.Blob
 }
 
 // Begin begins an upload. Its id cannot be guessed. If Begin returns database.ErrUnknownOutcome,
@@ -49,6 +50,7 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 		Expires:     b.Expires,
 		CreateOnly:  b.CreateOnly,
 		Owner:       b.Owner,
+		By:          b.By,
 	})
 	if errors.Is(err, database.ErrUnknownOutcome) {
 		begun = metastore.Upload{ID: id}

@@ -7,6 +7,8 @@ type Account struct {
 	Account string
 	Blobs   int64 // number of its blobs, expired ones included until they are purged
 	Bytes   int64 // their total size
+	// Kept and KeptBytes are the same of its versions that are not current, marks included.
+	Kept, KeptBytes int64
 }
 
 // Accounts lists the accounts that have blobs. Every method that adds, replaces or removes a blob,
@@ -14,7 +16,8 @@ type Account struct {
 // exact, and concurrent writers to one account do not wait for each other. An account that has lost
 // its last blob is not listed.
 type Accounts interface {
-	// ListAccounts returns up to limit accounts greater than after, sorted by name (bytewise).
+	// ListAccounts returns up to limit accounts greater than after, sorted by name (bytewise), also
+	// those that have nothing but versions that are not current.
 	// Their counts belong to one state of the store. Its cost grows with the number of accounts
 	// that it returns and with the writes to them since the last Purge, not with the number of
 	// blobs.

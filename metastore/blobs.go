@@ -100,11 +100,26 @@ type Precondition func(current *Blob) error
 // BlobName is a blob's account and name.
 type BlobName struct{ Account, Name string }
 
+// VersionOf returns a blob's version.
+func VersionOf(b *Blob) (v Version) {
+	binary.BigEndian.PutUint64(v[:8], uint64(b.Modified.UnixMicro()))
+	copy(v[8:], b.Content[8:])
+	return v
+}
+
 // VersionName names a blob's version.
 type VersionName struct {
 	BlobName
 	Version Version
 	Null    bool // the version that is not Versioned, whatever Version is
+}
+
+// Is reports whether v names b, a version with its name.
+func (v VersionName) Is(b *Blob) bool {
+	if v.Null {
+		return !b.Versioned
+	}
+	return v.Version == VersionOf(b)
 }
 
 // Copy describes a blob's copy.

@@ -74,4 +74,5 @@ type Store interface {
 	Garbage
 	Integrity
 	Scrubs
+	Versions
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Version names one commit of a blob, for ever: also if the store is set back, no other commit gets
-// the same one. Its bytes are Modified in microseconds, and the end of the content's id.
+// the same one. Its bytes are Modified in microseconds, and its content's id, from byte 8 on.
 type Version [16]byte
 
 // ParseVersion is the inverse of String. It reports whether s is such a text.

@@ -2,19 +2,11 @@ package metastore
 
 import (
 	"context"
-	"encoding/binary"
 	"strings"
 	"time"
 
 	"sluice/access/actions"
 )
-
-// VersionOf returns a blob's version.
-func VersionOf(b *Blob) (v Version) {
-	binary.BigEndian.PutUint64(v[:8], uint64(b.Modified.UnixMicro()))
-	copy(v[8:], b.Content[8:])
-	return v
-}
 
 // KeepState is whether an account keeps the blobs that are replaced or deleted.
 type KeepState int
@@ -51,7 +43,7 @@ type AccountKeeping struct {
 // VersionQuery selects a page of an account's versions.
 type VersionQuery struct {
 	ListQuery // After is a name or a group
-	// AfterVersion is which version with the name After the page begins behind; zero: behind all.
+	// AfterVersion is a version of After, behind which the page begins; zero: behind all.
 	AfterVersion Version
 }
 
@@ -134,6 +126,9 @@ const kept = "~~"
 // KeptOf returns the account under which the versions of an account, or of its account of markers,
 // are stored that are not current. There they are treated as all blobs are.
 func KeptOf(account string) string { return kept + account }
+
+// IsKept reports whether an account is one that KeptOf returns.
+func IsKept(account string) bool { return strings.HasPrefix(account, kept) }
 
 // digits is the number of bytes for a time in KeptName, with three bits each.
 const digits = 22

@@ -29,6 +29,9 @@ func accountsAreExact(tb testing.TB, s *Store) []metastore.Account {
 		return err
 	}))
 	got := testenv.Must(s.ListAccounts(tb.Context(), "", 1000))(tb)
+	for i := range got { // which are in accounts of their own, too
+		got[i].Kept, got[i].KeptBytes = 0, 0
+	}
 	sameAccounts(tb, got, want)
 	auditedExcept(tb, s, "its extents", "in all") // these rows have no extents, which are audited last
 	return got

@@ -200,6 +200,18 @@ func fill(tb testing.TB, s *Store, parts int) {
 	act := &actions.Act{Action: actions.Action{Name: "key.revoke", Accounts: []string{"0x1"}, Before: []byte("{}")}}
 	act.Keys, _ = f.KeysVersion(f.ctx)
 	f.note(f.RevokeKey(f.ctx, "none", act))
+	f.note(f.SetKeeping(f.ctx, "versions", func(k *metastore.Keeping) (*actions.Act, error) {
+		*k = metastore.Keeping{State: metastore.KeepOn, For: time.Hour, Most: 9}
+		return nil, nil
+	}))
+	for range 3 {
+		f.deleted("versions", strings.Repeat("v", 1999))
+	}
+	f.blob("versions", "current")
+	f.note(f.SetKeeping(f.ctx, "versions", func(k *metastore.Keeping) (*actions.Act, error) {
+		k.Most = 8
+		return nil, nil
+	}))
 	f.note(placestest.Change(f.ctx, f, places.Place{Account: "\xff", Name: "a/\x00"}, func(s *places.Settings, _ places.Settings) (*actions.Act, error) {
 		*s = places.Settings{Reads: "public", Blocked: &places.Block{Reason: "r", By: "key"}}
 		return nil, nil

@@ -371,6 +371,62 @@ func (d tracedDatabase) SaveScrub(ctx context.Context, s metastore.Scrub) (_ int
 	return d.Database.SaveScrub(ctx, s)
 }
 
+// Keeping implements metastore.Versions.
+func (d tracedDatabase) Keeping(ctx context.Context, account string) (_ metastore.Keeping, err error) {
+	ctx, span := d.begin(ctx, "metastore.Keeping")
+	defer span.end(&err)
+	return d.Database.Keeping(ctx, account)
+}
+
+// SetKeeping implements metastore.Versions.
+func (d tracedDatabase) SetKeeping(ctx context.Context, account string, change func(*metastore.Keeping) (*actions.Act, error)) (_ metastore.Keeping, err error) {
+	ctx, span := d.begin(ctx, "metastore.SetKeeping")
+	defer span.end(&err)
+	return d.Database.SetKeeping(ctx, account, change)
+}
+
+// ListKeeping implements metastore.Versions.
+func (d tracedDatabase) ListKeeping(ctx context.Context, after string, limit int) (_ []metastore.AccountKeeping, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListKeeping")
+	defer span.end(&err)
+	return d.Database.ListKeeping(ctx, after, limit)
+}
+
+// ApplyKeeping implements metastore.Versions.
+func (d tracedDatabase) ApplyKeeping(ctx context.Context, limit int) (_ int, err error) {
+	ctx, span := d.begin(ctx, "metastore.ApplyKeeping")
+	defer span.end(&err)
+	return d.Database.ApplyKeeping(ctx, limit)
+}
+
+// OpenVersion implements metastore.Versions.
+func (d tracedDatabase) OpenVersion(ctx context.Context, v metastore.VersionName) (_ metastore.Blob, _ []metastore.Extent, err error) {
+	ctx, span := d.begin(ctx, "metastore.OpenVersion")
+	defer span.end(&err)
+	return d.Database.OpenVersion(ctx, v)
+}
+
+// RemoveBlob implements metastore.Versions.
+func (d tracedDatabase) RemoveBlob(ctx context.Context, r metastore.Removal) (_ metastore.Removed, err error) {
+	ctx, span := d.begin(ctx, "metastore.RemoveBlob")
+	defer span.end(&err)
+	return d.Database.RemoveBlob(ctx, r)
+}
+
+// DeleteVersion implements metastore.Versions.
+func (d tracedDatabase) DeleteVersion(ctx context.Context, v metastore.VersionName, precondition metastore.Precondition) (_ metastore.Removed, err error) {
+	ctx, span := d.begin(ctx, "metastore.DeleteVersion")
+	defer span.end(&err)
+	return d.Database.DeleteVersion(ctx, v, precondition)
+}
+
+// ListVersions implements metastore.Versions.
+func (d tracedDatabase) ListVersions(ctx context.Context, q metastore.VersionQuery) (_ metastore.VersionPage, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListVersions")
+	defer span.end(&err)
+	return d.Database.ListVersions(ctx, q)
+}
+
 // CreateSession implements ledger.Sessions.
 func (d tracedDatabase) CreateSession(ctx context.Context, s ledger.Session, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.CreateSession")

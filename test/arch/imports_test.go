@@ -206,7 +206,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return append([]string{"internal", "test/testclock", "test/testenv"}, whole...), true
 	case within(dir, "metastore/metatest"):
 		// The ledger in files that spanning names only.
-		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "metastore", "ledger"}, true
+		return []string{"internal", "test/testclock", "test/testenv", "access/actions", "database", "database/whole", "database/dbtest", "metastore", "ledger"}, true
 	case within(dir, "ledger/ledgertest"):
 		return []string{"internal", "test/testclock", "test/testenv", "database", "database/whole", "database/dbtest", "ledger"}, true
 	case within(dir, "access/keys/keystest"):
@@ -250,7 +250,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "metering"):
 		return slices.Concat([]string{"internal", "wire"}, services, money), true
 	case within(dir, "blob"):
-		return append([]string{"internal", "history", "integrity", "checksum", "micropay"}, bytes...), true
+		return append([]string{"internal", "history", "integrity", "checksum", "micropay", "access/actions"}, bytes...), true
 	case within(dir, "integrity"):
 		return append([]string{"internal/task", "history"}, bytes...), true
 	case within(dir, "history"):

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/usage"
@@ -17,25 +18,40 @@ var AccountCounts = usage.Counts{Deltas: "account_deltas", Sums: "account_sums",
 
 // ListAccounts implements metastore.Accounts.
 func (s *Metastore) ListAccounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {
-	var list []metastore.Account
-	err := s.in.SnapshotList(ctx, func(t tx) error {
-		list = nil
-		for behind, more := after, true; more && len(list) < limit; {
-			counted, rest, err := t.countedAccounts(behind, limit)
-			if err != nil {
-				return err
-			}
-			for _, a := range counted {
-				if behind = a.Account; a.Blobs != 0 {
-					list = append(list, a)
-				}
-			}
-			more = rest
+	return engine.ResultOf(ctx, s.in.SnapshotList, func(t tx) ([]metastore.Account, error) {
+		list, err := t.accounts(after, limit)
+		if err != nil || metastore.IsHidden(after) {
+			return list, err
 		}
-		return nil
+		kept, err := t.accounts(metastore.KeptOf(after), limit)
+		for _, k := range kept {
+			of, _, ok := metastore.KeptBlob(k.Account, metastore.KeptName("", time.Time{}))
+			if !ok || metastore.IsHidden(of.Account) {
+				break // the rest is not kept for accounts
+			}
+			at, found := slices.BinarySearchFunc(list, of.Account, func(a metastore.Account, name string) int { return cmp.Compare(a.Account, name) })
+			if !found {
+				list = slices.Insert(list, at, metastore.Account{Account: of.Account})
+			}
+			list[at].Kept, list[at].KeptBytes = k.Blobs, k.Bytes
+		}
+		return list[:min(limit, len(list))], err
 	})
-	if err != nil {
-		return nil, err
+}
+
+// accounts returns up to limit accounts with blobs, greater than after.
+func (t tx) accounts(after string, limit int) (list []metastore.Account, err error) {
+	for more := true; more && len(list) < limit; {
+		counted, rest, err := t.countedAccounts(after, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range counted {
+			if after = a.Account; a.Blobs != 0 {
+				list = append(list, a)
+			}
+		}
+		more = rest
 	}
 	return list[:min(limit, len(list))], nil
 }

@@ -46,7 +46,9 @@ func (t tx) checkAlias(name string) error {
 	case n >= metastore.MaxAliases:
 		return metastore.ErrTooManyAliases
 	}
-	used, err := t.Row(`SELECT 1 FROM blobs WHERE account IN ($1, $2) LIMIT 1`, engine.Args{[]byte(name), []byte(metastore.MarkersOf(name))}, (*engine.Integer)(&n))
+	markers := metastore.MarkersOf(name)
+	used, err := t.Row(`SELECT 1 FROM blobs WHERE account IN ($1, $2, $3, $4) LIMIT 1`,
+		engine.Args{[]byte(name), []byte(markers), []byte(metastore.KeptOf(name)), []byte(metastore.KeptOf(markers))}, (*engine.Integer)(&n))
 	if err == nil && used {
 		err = metastore.ErrNameHasBlobs
 	}

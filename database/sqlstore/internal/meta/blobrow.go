@@ -9,20 +9,22 @@ import (
 // last one.
 const (
 	blobColumns      = blobColumnsAlone + `, metadata`
-	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second`
+	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second, version`
 )
 
 // storedBlob is a row in the table blobs.
 type storedBlob struct {
 	metastore.Blob
 	shared bool // whether a row in the table shares counts the blobs that have the content
+	rule   rule // the account's, if lockBlob returns it
 }
 
 func blobFields(b *metastore.Blob) engine.Args {
-	return append(make(engine.Args, 0, 16), // callers append a few
+	return append(make(engine.Args, 0, 20), // callers append a few
 		(*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize),
 		&b.SHA256, &b.ContentType, (*engine.Instant)(&b.Modified), (*engine.Instant)(&b.Expires),
-		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*engine.OptionalText)(&b.Metadata))
+		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*versionColumn)(b),
+		(*engine.OptionalText)(&b.Metadata))
 }
 
 // blobRow is a row of blobs with the extent that has its first byte, if any. It must not be

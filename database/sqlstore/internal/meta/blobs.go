@@ -87,21 +87,45 @@ func (t tx) blob(account, blobName string) (storedBlob, bool, error) {
 	return b, found, err
 }
 
-// lockBlob is blob for a transaction that changes or inserts the row.
-func (t tx) lockBlob(account, name string) (storedBlob, bool, error) {
-	if err := t.Lock("blob", account, name); err != nil {
+// lockBlob returns a name's blob, even an expired one, and the account's rule even if there is no
+// blob. It is for a transaction that changes or inserts the row.
+func (t tx) lockBlob(account, blobName string) (storedBlob, bool, error) {
+	var row struct { // in one allocation
+		storedBlob
+		found engine.Boolean
+		sum   engine.StoredSum
+	}
+	row.Account, row.Name = account, blobName
+	if err := t.Lock("blob", account, blobName); err != nil {
 		return storedBlob{}, false, err
 	}
-	return t.blob(account, name)
+	n := splitName(blobName)
+	var of any = []byte(account)
+	out := append(blobFields(&row.Blob), (*engine.Boolean)(&row.shared), &row.sum, &row.found, &row.rule.state, &row.rule.period, &row.rule.most)
+	_, err := t.Row(`SELECT `+lockedColumns+` FROM (SELECT 1 AS one) o
+		LEFT JOIN (SELECT * FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate()+`) b ON true
+		LEFT JOIN keeping k ON k.account = $4`,
+		engine.Args{of, n.head, n.hash, ruledBy(account, blobName, of), zeroContent}, out...)
+	if err == nil && row.found {
+		err = checkBlob(&row.Blob, row.sum)
+	}
+	return row.storedBlob, bool(row.found), err
 }
+
+// lockedColumns are blobColumns, if a row b is found, with the columns that a rule k has.
+const lockedColumns = `COALESCE(b.content, $5), COALESCE(b.size, 0), COALESCE(b.crc64, 0), COALESCE(b.part_size, 0), b.sha256,
+	COALESCE(b.content_type, ''), b.modified, b.expires, b.owner, COALESCE(b.shared_second, 0), b.version, b.metadata, COALESCE(b.shared, 0), b.row_sum,
+	CASE WHEN b.content IS NULL THEN 0 ELSE 1 END, COALESCE(k.state, 0), COALESCE(k.period, 0), COALESCE(k.most, 0)`
+
+var zeroContent any = make([]byte, len(metastore.ContentID{}))
 
 // CommitBlob implements metastore.Blobs.
 func (s *Metastore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
 	if err := checkExtents(extents, 0, b.Size); err != nil {
 		return metastore.Blob{}, err
 	}
-	b.PartSize = 0
-	b.Expires = engine.Truncate(b.Expires)
+	b.PartSize, b.SharedSecond, b.Expires = 0, false, engine.Truncate(b.Expires)
+	b.Versioned, b.Mark, b.Since, b.Until = false, false, time.Time{}, time.Time{}
 	if len(extents) <= stageExtents {
 		return s.commitBlob(ctx, b, extents, precondition, func(t tx) error { return t.addExtents(b.Content, extents) })
 	}
@@ -128,7 +152,7 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 		var found bool
 		created := false
 		if precondition == nil {
-			created, err = t.createBlob(&row.Blob)
+			created, err = t.createBlob(&row)
 		}
 		if err == nil && !created {
 			old, found, err = t.replaceable(&row.Blob, precondition, false)
@@ -171,93 +195,150 @@ func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, 
 }
 
 // giveUp removes the reference that old, if it was found, is to its content, which becomes garbage
-// unless another blob has it. It records that in the usage, with added. It reports whether the
-// content became garbage. The caller must delete or replace the row of old.
+// unless another blob has it, or stores old as a version. It records that in the usage, with added.
+// It reports whether the content became garbage. The caller must delete or replace the row of old.
 func (t tx) giveUp(old storedBlob, found bool, added ...usage.Delta) (garbage bool, err error) {
+	if old.rule.state != 0 {
+		garbage, deltas, err := t.release(old, found, make([]usage.Delta, 0, 8))
+		if err != nil {
+			return false, err
+		}
+		return garbage, usage.Record(t.Tx, append(deltas, added...)...)
+	}
 	deltas := make([]usage.Delta, 0, 4) // at most two are added
 	if found {
-		if garbage, err = t.dropReference(old.Content, old.shared); err != nil {
+		var retained usage.Delta
+		if garbage, retained, err = t.drop(old); err != nil {
 			return false, err
 		}
-		deltas = append(deltas, blobUsage(old.Blob).Negated())
-	}
-	if garbage {
-		retained := blobGarbage(old.Blob)
-		if err := t.addGarbage(old.Content, retained); err != nil {
-			return false, err
-		}
-		deltas = append(deltas, retained)
+		deltas = append(deltas, blobUsage(old.Blob).Negated(), retained)
 	}
 	return garbage, usage.Record(t.Tx, append(deltas, added...)...)
 }
 
-// writeBlob writes the row of b, which replaces the row of old if there is one, and sets b.Modified
-// and b.SharedSecond. The caller must call giveUp for old.
-func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
-	b.Modified = engine.Latest(t.Now, old.Modified)
-	if !found {
-		return t.insertBlob(b)
+// release is giveUp in an account with a rule, but adds the difference in usage to deltas.
+func (t tx) release(old storedBlob, found bool, deltas []usage.Delta) (garbage bool, _ []usage.Delta, err error) {
+	if deltas, err = t.keep(old, found, deltas); err != nil || !found || old.rule.keeps(&old.Blob) {
+		return false, deltas, err
 	}
-	// old.Modified is not before the time that deleted_blobs has for the name, if any.
-	b.SharedSecond = !old.Modified.Before(b.Modified.Truncate(time.Second))
-	return t.updateBlob(b)
+	garbage, retained, err := t.drop(old)
+	return garbage, append(deltas, blobUsage(old.Blob).Negated(), retained), err
+}
+
+// drop removes the reference that a blob is to its content. It reports whether that became garbage,
+// and then returns that garbage's usage. The caller must delete or replace the row.
+func (t tx) drop(b storedBlob) (garbage bool, retained usage.Delta, err error) {
+	if garbage, err = t.dropReference(b.Content, b.shared); err == nil && garbage {
+		retained = blobGarbage(b.Blob)
+		err = t.addGarbage(b.Content, retained)
+	}
+	return garbage, retained, err
+}
+
+// writeBlob writes the row of b, which replaces the row of old if there is one, and sets the
+// members that the store sets. The caller must call giveUp for old.
+func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
+	if old.rule.state == 0 {
+		// old.Modified is not before the time that deleted_blobs has for the name, if any.
+		b.Modified, b.By, b.Versioned = engine.Latest(t.Now, old.Modified), "", false
+		b.SharedSecond = found && !old.Modified.Before(b.Modified.Truncate(time.Second))
+	} else if _, err := t.order(b, old, found); err != nil {
+		return err
+	}
+	if found {
+		return t.updateBlob(b)
+	}
+	return t.insertBlob(b)
+}
+
+// rowValues returns the values of a row's columns: its key, blobColumns, shared and row_sum.
+func rowValues(b *storedBlob, n name) (engine.Args, error) {
+	version, err := versionOf(&b.Blob)
+	return append(make(engine.Args, 0, 20),
+		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
+		[]byte(b.ContentType), engine.Micros(b.Modified), expiresOf(&b.Blob), engine.OptionalColumn(b.Owner), engine.FlagColumn(b.SharedSecond), version,
+		engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob)), err
 }
 
 // updateBlob writes b over the row of that name.
 func (t tx) updateBlob(b *storedBlob) error {
 	n := splitName(b.Name)
+	values, err := rowValues(b, n)
+	if err != nil {
+		return err
+	}
 	t.Touch(rowKey(b.Account, n))
 	return t.Change(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
-			modified = $10, expires = $11, owner = $12, shared_second = $13, metadata = $14, shared = $15, row_sum = $16
-		WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
-		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
-		[]byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner), engine.FlagColumn(b.SharedSecond),
-		engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob))
+			modified = $10, expires = $11, owner = $12, shared_second = $13, version = $14, metadata = $15, shared = $16, row_sum = $17
+		WHERE account = $1 AND name_head = $2 AND name_hash = $3`, values...)
+}
+
+// rowColumns are the columns of rowValues, and the last one.
+const rowColumns = `account, name_head, name_hash, ` + blobColumns + `, shared, row_sum, name_tail`
+
+// insertRow writes the row of b as it is.
+func (t tx) insertRow(b *storedBlob) error {
+	n := splitName(b.Name)
+	values, err := rowValues(b, n)
+	if err != nil {
+		return err
+	}
+	t.Touch(rowKey(b.Account, n))
+	return t.Change(`INSERT INTO blobs (`+rowColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+		append(values, n.tail)...)
 }
 
 // insertBlob writes the name's first row. Its time is not before the one that deleted_blobs has for
 // the name, if any. It sets b.Modified and b.SharedSecond.
 func (t tx) insertBlob(b *storedBlob) error {
 	n := splitName(b.Name)
+	values, err := rowValues(b, n)
+	if err != nil {
+		return err
+	}
 	t.Touch(rowKey(b.Account, n))
 	t.Changed = true // row does not set it
-	_, err := t.Row(`INSERT INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`, shared, row_sum)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-			(SELECT MAX(m) FROM (SELECT CAST($11 AS BIGINT) AS m UNION ALL
+	_, err = t.Row(`INSERT INTO blobs (`+rowColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+			(SELECT MAX(m) FROM (SELECT CAST($10 AS BIGINT) AS m UNION ALL
 				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
-			$12, $13,
-			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $14)
-				THEN 1 ELSE 0 END, $15, $16, $17)
+			$11, $12,
+			CASE WHEN CAST($13 AS BIGINT) = 1 OR EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $19)
+				THEN 1 ELSE 0 END, $14, $15, $16, $17, $18)
 		RETURNING modified, shared_second`,
-		engine.Args{[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
-			engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(b.Modified), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
-			b.Modified.Truncate(time.Second).UnixMicro(), engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob)},
+		append(values, n.tail, b.Modified.Truncate(time.Second).UnixMicro()),
 		(*engine.Instant)(&b.Modified), (*engine.Boolean)(&b.SharedSecond))
 	return err
 }
 
 // createBlob writes the row of b and sets b.Modified and b.SharedSecond, if the name has neither a
-// row nor one in deleted_blobs. It reports whether it has done that, which on SQLite saves a
-// statement and the temporary tables of insertBlob. On PostgreSQL, where a name that has a row
-// would cost one more round trip, it never does.
-func (t tx) createBlob(b *metastore.Blob) (bool, error) {
+// row nor one in deleted_blobs, and the account no rule. It reports whether it has done that, which
+// on SQLite saves a statement and the temporary tables of insertBlob. On PostgreSQL, where a name
+// that has a row would cost one more round trip, it never does.
+func (t tx) createBlob(b *storedBlob) (bool, error) {
 	if !t.Embedded() || expired(b.Expires, t.Now) {
 		return false, nil
 	}
 	n := splitName(b.Name)
+	by := b.By
+	b.Modified, b.By = t.Now, ""
+	values, err := rowValues(b, n)
+	b.By = by
+	if err != nil {
+		return false, err
+	}
 	// The column modified must not be NULL, so that the row is also ignored for a deleted name.
-	rows, err := t.Exec(`INSERT OR IGNORE INTO blobs (account, name_head, name_hash, name_tail, `+blobColumns+`, row_sum)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) THEN NULL ELSE $11 END,
-			$12, $13, 0, $14, $15)`,
-		[]byte(b.Account), n.head, n.hash, n.tail, b.Content[:], b.Size, int64(b.CRC64), b.PartSize,
-		engine.BytesColumn(b.SHA256), []byte(b.ContentType), engine.Micros(t.Now), engine.Micros(b.Expires), engine.OptionalColumn(b.Owner),
-		engine.OptionalColumn(b.Metadata), blobSum(b))
+	rows, err := t.Exec(`INSERT OR IGNORE INTO blobs (`+rowColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3)
+				OR EXISTS (SELECT 1 FROM keeping WHERE account = $19) THEN NULL ELSE $10 END,
+			$11, $12, $13, $14, $15, $16, $17, $18)`,
+		append(values, n.tail, ruledBy(b.Account, b.Name, values[0]))...)
 	if err != nil || rows == 0 {
 		return false, err
 	}
 	t.Touch(rowKey(b.Account, n))
-	b.Modified, b.SharedSecond = t.Now, false
+	b.By = ""
 	return true, nil
 }
 
@@ -274,30 +355,8 @@ func evaluate(precondition metastore.Precondition, current metastore.Blob, live 
 
 // DeleteBlob implements metastore.Blobs.
 func (s *Metastore) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
-	var garbage metastore.ContentID
-	var existed bool
-	err := s.in.WriteLocked(ctx, func(t tx) error {
-		old, found, err := t.lockBlob(account, name)
-		garbage, existed = metastore.ContentID{}, found
-		if err != nil {
-			return err
-		}
-		if err := evaluate(precondition, old.Blob, found && !expired(old.Expires, t.Now)); err != nil || !found {
-			return err
-		}
-		last, err := t.giveUp(old, true)
-		if err != nil {
-			return err
-		}
-		if last {
-			garbage = old.Content
-		}
-		return t.removeBlob(old.Blob)
-	})
-	if err != nil {
-		return metastore.ContentID{}, false, err
-	}
-	return garbage, existed, nil
+	r, err := s.RemoveBlob(ctx, metastore.Removal{BlobName: metastore.BlobName{Account: account, Name: name}, Precondition: precondition})
+	return r.Garbage, r.Existed, err
 }
 
 // deletedRetention is the age from which a blob is deleted without a record: the name's next blob

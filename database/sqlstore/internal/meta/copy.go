@@ -51,7 +51,7 @@ func (t tx) lockEnds(from, to metastore.BlobName) (source, destination end, err 
 	return source, destination, nil
 }
 
-// checkEnds returns ErrNoSource or an error of the preconditions.
+// checkEnds returns ErrNoSource or a precondition's error.
 func checkEnds(source, destination end, onSource, onDestination metastore.Precondition) error {
 	switch {
 	case !source.found:
@@ -59,7 +59,7 @@ func checkEnds(source, destination end, onSource, onDestination metastore.Precon
 	case !source.live:
 		return fmt.Errorf("%w: %w", metastore.ErrNoSource, database.ErrExpired)
 	}
-	if err := evaluate(onSource, source.Blob, true); err != nil {
+	if err := evaluate(onSource, shown(source.Blob), true); err != nil {
 		return err
 	}
 	return evaluate(onDestination, destination.Blob, destination.live)
@@ -68,12 +68,18 @@ func checkEnds(source, destination end, onSource, onDestination metastore.Precon
 // CopyBlob implements metastore.Blobs.
 func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.Blob, error) {
 	c.To.Expires = engine.Truncate(c.To.Expires)
+	if c.FromVersion != nil {
+		c.From = c.FromVersion.BlobName
+	}
 	var b storedBlob
 	err := s.in.WriteLocked(ctx, func(t tx) error {
 		if expired(c.To.Expires, t.Now) {
 			return fmt.Errorf("copy: %w", database.ErrExpired)
 		}
-		source, old, err := t.lockEnds(c.From, metastore.BlobName{Account: c.To.Account, Name: c.To.Name})
+		source, old, err := t.lockEnds(c.From, blobName(c.To))
+		if err == nil && c.FromVersion != nil {
+			source, err = t.versionEnd(source, *c.FromVersion)
+		}
 		if err != nil {
 			return err
 		}
@@ -81,36 +87,55 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 			return err
 		}
 		b = source.storedBlob
-		b.Account, b.Name, b.Owner, b.Expires = c.To.Account, c.To.Name, c.To.Owner, c.To.Expires
 		if c.Restated {
 			b.ContentType, b.Metadata = c.To.ContentType, c.To.Metadata
 		}
-		return t.writeCopy(&b, source, old, c.KeepDate)
+		if c.KeepDate && !source.Since.IsZero() && c.From == blobName(c.To) {
+			return t.restate(&b, source)
+		}
+		b.Account, b.Name, b.Owner, b.Expires = c.To.Account, c.To.Name, c.To.Owner, c.To.Expires
+		b.Since, b.Until = time.Time{}, time.Time{}
+		if c.KeepDate && source.Account == b.Account && source.Name == b.Name {
+			return t.restate(&b, source)
+		}
+		b.By = c.To.By
+		return t.writeCopy(&b, source, old)
 	})
 	if err != nil {
 		return metastore.Blob{}, err
 	}
-	return b.Blob, nil
+	return shown(b.Blob), nil
 }
 
-// writeCopy writes the row of b, a copy of source that replaces old, and with keepDate leaves its
-// date as it is if both are one blob.
-func (t tx) writeCopy(b *storedBlob, source, old end, keepDate bool) (err error) {
-	if old.found && old.Content == source.Content { // the references stay as they are
+func blobName(b metastore.Blob) metastore.BlobName {
+	return metastore.BlobName{Account: b.Account, Name: b.Name}
+}
+
+// restate writes b over the row of source, which has the same content and date.
+func (t tx) restate(b *storedBlob, source end) error {
+	if err := usage.Record(t.Tx, blobUsage(b.Blob), blobUsage(source.Blob).Negated()); err != nil {
+		return err
+	}
+	return t.updateBlob(b)
+}
+
+// writeCopy writes the row of b, a copy of source that replaces old.
+func (t tx) writeCopy(b *storedBlob, source, old end) (err error) {
+	if old.found && old.Content == source.Content && !old.rule.keeps(&old.Blob) { // the references stay as they are
 		err = usage.Record(t.Tx, blobUsage(b.Blob), blobUsage(old.Blob).Negated())
 	} else {
 		if err = t.lockShares(source, old); err == nil {
-			_, err = t.giveUp(old.storedBlob, old.found, blobUsage(b.Blob))
-		}
-		if err == nil {
 			b.Content, b.shared, err = t.share(source.storedBlob)
 		}
+		if old.Content == b.Content {
+			old.shared = b.shared // the row that is kept has it
+		}
+		if err == nil { // after the content is shared, since that may remove the source's version
+			_, err = t.giveUp(old.storedBlob, old.found, blobUsage(b.Blob))
+		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case keepDate && source.Account == b.Account && source.Name == b.Name:
-		return t.updateBlob(b)
 	}
 	return t.writeBlob(b, old.storedBlob, old.found)
 }
@@ -164,14 +189,24 @@ func (t tx) move(m metastore.Move) (metastore.Blob, error) {
 	if err := checkEnds(source, old, m.Source, m.Precondition); err != nil || m.From == m.To {
 		return source.Blob, err
 	}
-	b := source.storedBlob
-	b.Account, b.Name, b.Owner = m.To.Account, m.To.Name, m.Owner
-	// The moved blob's reference stays. If both have the same content, it loses the other
-	// reference.
-	if _, err := t.giveUp(old.storedBlob, old.found, blobUsage(b.Blob), blobUsage(source.Blob).Negated()); err != nil {
+	b, away := source.storedBlob, source.storedBlob
+	if away.rule.keeps(&away.Blob) {
+		if err = t.lockShares(source, old); err == nil {
+			b.Content, b.shared, err = t.share(away)
+		}
+		if err != nil {
+			return metastore.Blob{}, err
+		}
+		away.shared = b.shared
+	}
+	b.Account, b.Name, b.Owner, b.By = m.To.Account, m.To.Name, m.Owner, m.By
+	deltas, err := t.leave(away, m.By)
+	if err != nil {
 		return metastore.Blob{}, err
 	}
-	if err := t.removeBlob(source.Blob); err != nil {
+	// Unless it is kept, the moved blob's reference stays. If both have the same content, it loses
+	// the other reference.
+	if _, err := t.giveUp(old.storedBlob, old.found, append(deltas, blobUsage(b.Blob))...); err != nil {
 		return metastore.Blob{}, err
 	}
 	if err := t.writeBlob(&b, old.storedBlob, old.found); err != nil {

@@ -121,7 +121,7 @@ func (s *Metastore) GarbageObjects(ctx context.Context, contents []metastore.Con
 var smallGarbage = fmt.Sprintf(
 	` AND NOT EXISTS (SELECT 1 FROM extents x WHERE x.content = g.content LIMIT 1 OFFSET %d)`, metastore.MaxSmallExtents)
 
-// garbageObjects adds the object keys of the list's small contents.
+// garbageObjects adds the object keys that the list's small contents have.
 func (t tx) garbageObjects(list string, in engine.Args, objects map[metastore.ContentID][]string) error {
 	var id metastore.ContentID
 	var key engine.OptionalText

@@ -24,11 +24,20 @@ func (s *Metastore) ListBlobs(ctx context.Context, q metastore.ListQuery) (metas
 	if s.db.ListsInside() {
 		transact, list = s.in.ReadList, tx.listByStatement
 	}
-	return engine.ResultOf(ctx, transact, func(t tx) (metastore.Page, error) { return list(t, q) })
+	return engine.ResultOf(ctx, transact, func(t tx) (metastore.Page, error) {
+		return list(t, listing{q, firstName(q), t.Now.UnixMicro()})
+	})
+}
+
+// listing is a query for a page.
+type listing struct {
+	metastore.ListQuery
+	first string // the least name that the page may list
+	live  int64  // blobs that expired until then are not listed
 }
 
 // listNames returns a page by queries over the names, which cost no round trips.
-func (t tx) listNames(q metastore.ListQuery) (page metastore.Page, err error) {
+func (t tx) listNames(q listing) (page metastore.Page, err error) {
 	c := newNameCursor(t, q)
 	defer func() {
 		if cerr := c.close(); err == nil {
@@ -42,7 +51,7 @@ func (t tx) listNames(q metastore.ListQuery) (page metastore.Page, err error) {
 		if err != nil || !ok || !strings.HasPrefix(c.blob.Name, q.Prefix) {
 			return page, err
 		}
-		group := groupOf(c.blob.Name, q)
+		group := groupOf(c.blob.Name, q.ListQuery)
 		listed := group == "" || group > q.After
 		if listed && !left.Take(entryBytes(&c.blob, group)) {
 			page.Next = last
@@ -75,8 +84,8 @@ const (
 )
 
 // listByStatement returns a page by one statement, or by two if there are long names.
-func (t tx) listByStatement(q metastore.ListQuery) (metastore.Page, error) {
-	if q.Delimiter == "" && !q.Metadata && len(q.Prefix) < headLen && len(firstName(q)) < headLen {
+func (t tx) listByStatement(q listing) (metastore.Page, error) {
+	if q.Delimiter == "" && !q.Metadata && len(q.Prefix) < headLen && len(q.first) < headLen {
 		if page, ok, err := t.listAlone(q); ok || err != nil {
 			return page, err
 		}
@@ -87,10 +96,10 @@ func (t tx) listByStatement(q metastore.ListQuery) (metastore.Page, error) {
 // listAlone returns a page of names, without groups and metadata, in less time than list_blobs. It
 // returns false if it finds a name with headLen bytes or more: the index does not have those in
 // order.
-func (t tx) listAlone(q metastore.ListQuery) (page metastore.Page, ok bool, err error) {
+func (t tx) listAlone(q listing) (page metastore.Page, ok bool, err error) {
 	b := metastore.Blob{Account: q.Account}
 	fields := append(engine.Args{&b.Name}, blobFields(&b)...)
-	args := engine.Args{[]byte(q.Account), []byte(firstName(q)), t.Now.UnixMicro(), int64(q.Limit) + 1}
+	args := engine.Args{[]byte(q.Account), []byte(q.first), q.live, int64(q.Limit) + 1}
 	bound := ""
 	if behind, bounded := successor(q.Prefix); bounded {
 		bound, args = ` AND name_head < $5`, append(args, []byte(behind))
@@ -126,7 +135,7 @@ func (t tx) listAlone(q metastore.ListQuery) (page metastore.Page, ok bool, err 
 }
 
 // listInside returns a page by one statement, the function list_blobs.
-func (t tx) listInside(q metastore.ListQuery) (page metastore.Page, err error) {
+func (t tx) listInside(q listing) (page metastore.Page, err error) {
 	var kind engine.Integer
 	var head, tail, last string
 	var b metastore.Blob
@@ -141,7 +150,7 @@ func (t tx) listInside(q metastore.ListQuery) (page metastore.Page, err error) {
 		withMetadata = 1
 	}
 	err = t.Each(`SELECT kind, head, tail, `+columns+` FROM list_blobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		engine.Args{[]byte(q.Account), []byte(q.Prefix), []byte(q.Delimiter), []byte(q.After), []byte(firstName(q)), t.Now.UnixMicro(),
+		engine.Args{[]byte(q.Account), []byte(q.Prefix), []byte(q.Delimiter), []byte(q.After), []byte(q.first), q.live,
 			withMetadata, int64(q.Limit), q.Bytes, int64(entryCharge)},
 		out, func() error {
 			switch kind {
@@ -208,6 +217,7 @@ func successor(s string) (string, bool) {
 type nameCursor struct {
 	t       tx
 	account string
+	live    int64
 	size    int // the next query's limit
 	most    int // a query's maximum limit
 
@@ -223,8 +233,8 @@ type nameCursor struct {
 	fields     engine.Args    // the first column is the head, or the tail in a query over one head
 }
 
-func newNameCursor(t tx, q metastore.ListQuery) *nameCursor {
-	c := &nameCursor{t: t, account: q.Account, size: q.Limit + 1, most: q.Limit + 1, from: firstName(q)}
+func newNameCursor(t tx, q listing) *nameCursor {
+	c := &nameCursor{t: t, account: q.Account, size: q.Limit + 1, most: q.Limit + 1, from: q.first, live: q.live}
 	if q.Delimiter != "" {
 		c.size = 1
 	}
@@ -310,20 +320,19 @@ func (c *nameCursor) query() (err error) {
 		return nil
 	}
 	c.got = 0
-	now := c.t.Now.UnixMicro()
 	if c.inHead {
 		c.head, c.fields[0] = c.from[:headLen], &c.tail
 		c.rows, err = c.t.Open(`SELECT name_tail, `+c.columns+` FROM blobs
 			WHERE account = $1 AND name_head = $2 AND length(name_head) = 2000 AND name_tail >= $3
 				AND (expires IS NULL OR expires > $4)
 			ORDER BY name_tail LIMIT ($5 + 0)`,
-			engine.Args{[]byte(c.account), []byte(c.head), []byte(c.from[headLen:]), now, int64(c.size)})
+			engine.Args{[]byte(c.account), []byte(c.head), []byte(c.from[headLen:]), c.live, int64(c.size)})
 	} else {
 		c.tail, c.fields[0] = "", &c.head
 		c.rows, err = c.t.Open(`SELECT name_head, `+c.columns+` FROM blobs
 			WHERE account = $1 AND name_head >= $2 AND (expires IS NULL OR expires > $3)
 			ORDER BY name_head, name_hash LIMIT ($4 + 0)`,
-			engine.Args{[]byte(c.account), []byte(c.from), now, int64(c.size)})
+			engine.Args{[]byte(c.account), []byte(c.from), c.live, int64(c.size)})
 	}
 	c.open = err == nil
 	return err

@@ -3,6 +3,7 @@ package meta
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/usage"
@@ -89,23 +90,38 @@ func PurgeEndedUploads(in *engine.Tx, limit int) (int, error) {
 	return int(n), err
 }
 
-// PurgeBlobs deletes blobs that expired more than ExpiredBlobGrace ago.
+// PurgeBlobs removes blobs that expired more than ExpiredBlobGrace ago. It keeps them as versions
+// where their account does.
 func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
-	t := tx{in}
+	return tx{in}.purgeBlobs(limit, "", in.Now.Add(-metastore.ExpiredBlobGrace))
+}
+
+// PurgeVersions deletes the versions that are due.
+func PurgeVersions(in *engine.Tx, limit int) (int, error) {
+	kept := `x'7e7e'` // as in the index blobs_kept
+	if !in.Embedded() {
+		kept = `'\x7e7e'`
+	}
+	return tx{in}.purgeBlobs(limit, ` AND account >= `+kept, in.Now)
+}
+
+// purgeBlobs removes blobs that meet a condition and expired until a time.
+func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error) {
 	type row struct {
-		account string
-		name    name
-		content metastore.ContentID
-		shared  engine.Boolean
-		used    usage.Delta
+		account    string
+		name       name
+		content    metastore.ContentID
+		shared     engine.Boolean
+		used       usage.Delta
+		head, tail string
 	}
 	var list []row
 	var r row
 	var names, size int64
-	err := t.Each(`SELECT account, name_head, name_hash, content, shared, owner, size, length(name_head) + length(name_tail) + COALESCE(length(metadata), 0) FROM blobs
-		WHERE expires IS NOT NULL AND expires <= $1 ORDER BY expires LIMIT $2`,
-		engine.Args{t.Now.Add(-metastore.ExpiredBlobGrace).UnixMicro(), int64(limit)},
-		engine.Args{&r.account, &r.name.head, &r.name.hash, (*engine.ContentID)(&r.content), &r.shared, (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names)},
+	err := t.Each(`SELECT account, name_head, name_hash, name_tail, content, shared, owner, size, length(name_head) + length(name_tail) + COALESCE(length(metadata), 0) FROM blobs
+		WHERE expires IS NOT NULL AND expires <= $1`+condition+` ORDER BY expires LIMIT $2`,
+		engine.Args{until.UnixMicro(), int64(limit)},
+		engine.Args{&r.account, &r.head, &r.name.hash, &r.tail, (*engine.ContentID)(&r.content), &r.shared, (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names)},
 		func() error {
 			r.used.Used = metastore.Used{Bytes: size, Objects: 1, Names: names}
 			list = append(list, r)
@@ -114,19 +130,33 @@ func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	ruled, err := t.hasRules()
+	if err != nil {
+		return 0, err
+	}
 	deltas := make([]usage.Delta, 0, 2*len(list))
+	gone := list[:0]
 	for _, r := range list {
+		kept := false
+		if ruled && !metastore.IsKept(r.account) {
+			if kept, deltas, err = t.expire(r.account, r.head+r.tail, deltas); err != nil {
+				return 0, err
+			}
+		}
+		if kept {
+			continue
+		}
 		// A driver may return empty bytes as nil, which would be NULL.
-		n := name{head: append([]byte{}, r.name.head...), hash: append([]byte{}, r.name.hash...)}
+		n := name{head: append([]byte{}, r.head...), hash: append([]byte{}, r.name.hash...)}
 		if err := t.deleteRow(r.account, n); err != nil {
 			return 0, err
 		}
-		deltas = append(deltas, r.used.Negated())
+		gone, deltas = append(gone, r), append(deltas, r.used.Negated())
 	}
 	// After all rows of blobs, and in lockShares' order, because other transactions lock in that
 	// order. The blob that expired last is charged for the garbage.
-	slices.SortStableFunc(list, func(a, b row) int { return bytes.Compare(a.content[:], b.content[:]) })
-	for _, r := range list {
+	slices.SortStableFunc(gone, func(a, b row) int { return bytes.Compare(a.content[:], b.content[:]) })
+	for _, r := range gone {
 		last, err := t.dropReference(r.content, bool(r.shared))
 		if err != nil {
 			return 0, err
@@ -141,6 +171,28 @@ func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
 		deltas = append(deltas, garbage)
 	}
 	return len(list), usage.Record(t.Tx, deltas...)
+}
+
+// hasRules reports whether an account has a rule.
+func (t tx) hasRules() (bool, error) {
+	var one engine.Integer
+	return t.Row(`SELECT 1 FROM keeping LIMIT 1`, nil, &one)
+}
+
+// expire removes an expired blob if its account has a rule, and reports whether it has. The blob is
+// kept like one that was removed when it expired.
+func (t tx) expire(account, blobName string, deltas []usage.Delta) (ruled bool, _ []usage.Delta, err error) {
+	old, found, err := t.lockBlob(account, blobName)
+	if err != nil || !found || old.rule.state == 0 {
+		return false, deltas, err
+	}
+	if _, deltas, err = t.release(old, true, deltas); err == nil {
+		_, deltas, err = t.mark(old, true, "", old.Owner, engine.Latest(old.Expires, old.Modified), deltas)
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	return true, deltas, t.removeBlob(old.Blob)
 }
 
 // PurgeDeleted deletes the times of deleted blobs that are older than any running commit.

@@ -27,12 +27,13 @@ var uploadStates = [...]metastore.UploadState{
 // uploadColumns are an upload's columns, in the order of uploadRow.fields. parts is the number of
 // rows in the table parts, also after the upload has ended.
 const uploadColumns = `id, account, name, content, part_size, content_type, expires, create_only, state,
-	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts, metadata`
+	bytes, revision, created, touched, ended, size, crc64, modified, owner, parts, metadata, version`
 
 // uploadRow is an upload as it is scanned from its row.
 type uploadRow struct {
 	metastore.Upload
 	createOnly, state engine.Integer
+	blob              metastore.Blob // has what the column version has
 }
 
 func (r *uploadRow) fields() engine.Args {
@@ -42,12 +43,13 @@ func (r *uploadRow) fields() engine.Args {
 		(*engine.Instant)(&u.Expires), &r.createOnly, &r.state, (*engine.Integer)(&u.Bytes), (*engine.Integer)(&u.Revision),
 		(*engine.Instant)(&u.Created), (*engine.Instant)(&u.Touched), (*engine.Instant)(&u.Ended),
 		(*engine.Integer)(&u.Size), (*engine.CRC)(&u.CRC64), (*engine.Instant)(&u.Modified), (*engine.OptionalText)(&u.Owner), (*engine.Integer)(&u.Parts),
-		(*engine.OptionalText)(&u.Metadata),
+		(*engine.OptionalText)(&u.Metadata), (*versionColumn)(&r.blob),
 	}
 }
 
 func (r *uploadRow) upload() metastore.Upload {
 	u := r.Upload
+	u.By, u.Versioned = r.blob.By, r.blob.Versioned
 	u.CreateOnly = r.createOnly != 0
 	u.State = uploadStates[r.state]
 	if u.State != metastore.UploadOpen {
@@ -61,7 +63,7 @@ func (s *Metastore) BeginUpload(ctx context.Context, u metastore.Upload) (metast
 	err := s.in.Write(ctx, func(t tx) error {
 		u = metastore.Upload{
 			ID: u.ID, Account: u.Account, Name: u.Name, Content: u.Content, PartSize: u.PartSize,
-			ContentType: u.ContentType, Metadata: u.Metadata, Expires: engine.Truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner,
+			ContentType: u.ContentType, Metadata: u.Metadata, Expires: engine.Truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner, By: u.By,
 			State: metastore.UploadOpen, Created: t.Now, Touched: t.Now,
 		}
 		createOnly := int64(0)
@@ -69,11 +71,15 @@ func (s *Metastore) BeginUpload(ctx context.Context, u metastore.Upload) (metast
 			createOnly = 1
 		}
 		outcome := outcomeUsage(u)
+		version, err := versionOf(&metastore.Blob{By: u.By})
+		if err != nil {
+			return err
+		}
 		n, err := t.Exec(`INSERT INTO uploads (`+uploadColumns+`, charge)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12, $10, $13, $14)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $11, NULL, $10, $10, NULL, $12, $10, $13, $15, $14)
 			ON CONFLICT (id) DO NOTHING`,
 			[]byte(u.ID), []byte(u.Account), []byte(u.Name), u.Content[:], u.PartSize, []byte(u.ContentType),
-			engine.Micros(u.Expires), createOnly, int64(stateOpen), int64(0), engine.Micros(t.Now), engine.OptionalColumn(u.Owner), engine.OptionalColumn(u.Metadata), outcome.Retained)
+			engine.Micros(u.Expires), createOnly, int64(stateOpen), int64(0), engine.Micros(t.Now), engine.OptionalColumn(u.Owner), engine.OptionalColumn(u.Metadata), outcome.Retained, version)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("upload: %w", database.ErrExists)
 		}
@@ -241,7 +247,7 @@ func (s *Metastore) complete(
 		}
 		b := metastore.Blob{
 			Account: u.Account, Name: u.Name, Content: u.Content,
-			PartSize: u.PartSize, ContentType: u.ContentType, Metadata: u.Metadata, Owner: u.Owner, Expires: u.Expires,
+			PartSize: u.PartSize, ContentType: u.ContentType, Metadata: u.Metadata, Owner: u.Owner, By: u.By, Expires: u.Expires,
 		}
 		old, found, err := t.replaceable(&b, precondition, u.CreateOnly)
 		if err != nil {
@@ -251,11 +257,11 @@ func (s *Metastore) complete(
 		if err != nil {
 			return err
 		}
-		row := storedBlob{Blob: b}
-		if err := t.writeBlob(&row, old, found); err != nil {
+		if _, err := t.giveUp(old, found, uploadUsage(u).Negated(), blobUsage(b), unchosen); err != nil {
 			return err
 		}
-		if _, err := t.giveUp(old, found, uploadUsage(u).Negated(), blobUsage(b), unchosen); err != nil {
+		row := storedBlob{Blob: b}
+		if err := t.writeBlob(&row, old, found); err != nil {
 			return err
 		}
 		return t.recordOutcome(&u, row.Blob)
@@ -268,10 +274,14 @@ func (s *Metastore) complete(
 
 // recordOutcome ends an upload that has become the blob b.
 func (t tx) recordOutcome(u *metastore.Upload, b metastore.Blob) error {
-	u.Size, u.CRC64, u.Modified = b.Size, b.CRC64, b.Modified
+	u.Size, u.CRC64, u.Modified, u.By, u.Versioned = b.Size, b.CRC64, b.Modified, b.By, b.Versioned
+	version, err := versionOf(&b)
+	if err != nil {
+		return err
+	}
 	u.State, u.Ended, u.Parts, u.ContentType, u.Metadata = metastore.UploadCommitted, t.Now, 0, "", ""
-	return t.Change(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5, content_type = $7, metadata = NULL WHERE id = $1`,
-		[]byte(u.ID), int64(stateCommitted), engine.Micros(t.Now), u.Size, int64(u.CRC64), engine.Micros(u.Modified), []byte{})
+	return t.Change(`UPDATE uploads SET state = $2, ended = $3, modified = $6, size = $4, crc64 = $5, content_type = $7, metadata = NULL, version = $8 WHERE id = $1`,
+		[]byte(u.ID), int64(stateCommitted), engine.Micros(t.Now), u.Size, int64(u.CRC64), engine.Micros(u.Modified), []byte{}, version)
 }
 
 // AbortUpload implements metastore.Uploads.
@@ -395,7 +405,7 @@ func (t tx) openUploads(account, after string, left engine.Bound) ([]metastore.U
 		engine.Args{[]byte(account), created, behind})
 }
 
-// uploadPage returns a page of the uploads that from selects, in its order.
+// uploadPage returns a page with the uploads that from selects, in its order.
 func (t tx) uploadPage(left engine.Bound, from, order string, in engine.Args) ([]metastore.Upload, bool, error) {
 	var r uploadRow
 	rows, more, err := engine.CollectPage(t.Tx, left, uploadColumns,

@@ -1,0 +1,25 @@
+-- Alone: no node of an earlier version runs beside a node with this schema.
+ALTER TABLE nodes RENAME COLUMN agreed TO shared;
+
+-- Versions of blobs. One that is not current is a row of blobs in the account ~~ACCOUNT, under the
+-- name NAME, a zero byte and its time in 22 bytes from 0xf8 to 0xff, so that a name's newest version
+-- comes first. Such a row's expires is when it goes.
+
+-- Members of a version in JSON: versioned, mark, by, since (in microseconds, when it ceased to be
+-- current) and expires (the blob's own, when since is there). NULL: none.
+ALTER TABLE blobs ADD COLUMN version BLOB;
+CREATE INDEX blobs_kept ON blobs (expires) WHERE expires IS NOT NULL AND account >= x'7e7e';
+-- The same for the blob that an upload becomes.
+ALTER TABLE uploads ADD COLUMN version BLOB;
+
+-- Accounts that keep versions, or once did.
+CREATE TABLE keeping (
+    account BLOB   NOT NULL PRIMARY KEY,
+    state   BIGINT NOT NULL, -- 1 on, 2 off
+    period  BIGINT NOT NULL, -- for which a version is kept, in microseconds; 0: without limit
+    most    BIGINT NOT NULL, -- versions that a name keeps; 0: any number
+    changed BIGINT NOT NULL,
+    todo    BLOB,            -- in JSON: up to where versions have the setting; NULL: all have
+    handled BIGINT NOT NULL  -- versions since the change
+) WITHOUT ROWID;
+CREATE INDEX keeping_todo ON keeping (changed) WHERE todo IS NOT NULL;

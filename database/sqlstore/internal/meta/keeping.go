@@ -1,0 +1,185 @@
+package meta
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"sluice/access/actions"
+	"sluice/database/sqlstore/internal/acts"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/usage"
+	"sluice/metastore"
+)
+
+// keepingRow is a row in the table keeping as it is scanned.
+type keepingRow struct {
+	metastore.AccountKeeping
+	rule rule
+	todo []byte // a todo in JSON, or nil
+}
+
+const keepingColumns = `account, changed, todo, handled, state, period, most`
+
+func (r *keepingRow) fields() engine.Args {
+	return engine.Args{&r.Account, (*engine.Instant)(&r.Changed), &r.todo, (*engine.Integer)(&r.Handled), &r.rule.state, &r.rule.period, &r.rule.most}
+}
+
+func (r *keepingRow) keeping() metastore.AccountKeeping {
+	k := r.AccountKeeping
+	k.State, k.For, k.Most = metastore.KeepState(r.rule.state), time.Duration(r.rule.period)*time.Microsecond, int(r.rule.most)
+	k.Pending = r.todo != nil
+	return k
+}
+
+// todo is up to where a changed setting was applied to an account's versions: those behind the name
+// After in the account Kept. counted are the versions there that have the blob's name.
+type todo struct {
+	Kept, After []byte
+	counted
+}
+
+// Keeping implements metastore.Versions.
+func (s *Metastore) Keeping(ctx context.Context, account string) (metastore.Keeping, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) (metastore.Keeping, error) { return t.keeping([]byte(account)) })
+}
+
+func (t tx) keeping(account any) (metastore.Keeping, error) {
+	var r keepingRow
+	_, err := t.Row(`SELECT `+keepingColumns+` FROM keeping WHERE account = $1`, engine.Args{account}, r.fields()...)
+	return r.keeping().Keeping, err
+}
+
+// ListKeeping implements metastore.Versions.
+func (s *Metastore) ListKeeping(ctx context.Context, after string, limit int) ([]metastore.AccountKeeping, error) {
+	return engine.ResultOf(ctx, s.in.ReadList, func(t tx) (list []metastore.AccountKeeping, err error) {
+		var r keepingRow
+		err = t.Each(`SELECT `+keepingColumns+` FROM keeping WHERE account > $1 ORDER BY account LIMIT ($2 + 0)`, engine.Args{[]byte(after), int64(limit)}, r.fields(), func() error {
+			list = append(list, r.keeping())
+			return nil
+		})
+		return list, err
+	})
+}
+
+// SetKeeping implements metastore.Versions.
+func (s *Metastore) SetKeeping(ctx context.Context, account string, change func(*metastore.Keeping) (*actions.Act, error)) (metastore.Keeping, error) {
+	return engine.ResultOf(ctx, s.in.Write, func(t tx) (metastore.Keeping, error) {
+		was, err := t.keeping([]byte(account))
+		if err != nil {
+			return was, err
+		}
+		is := was
+		act, err := change(&is)
+		if err == nil {
+			err = acts.Record(t.Tx, act)
+		}
+		if err != nil {
+			return was, err
+		}
+		if is.State == metastore.KeepNever && was.State != metastore.KeepNever {
+			is.State = metastore.KeepOff
+		}
+		is.For = is.For.Truncate(time.Microsecond)
+		treated := is.For == was.For && is.Most == was.Most
+		if is.State == metastore.KeepNever || is.State == was.State && treated {
+			return was, nil
+		}
+		is.Changed = t.Now
+		if is.Pending = was.Pending || was.State != metastore.KeepNever && !treated; !treated {
+			is.Handled = 0
+		}
+		var left any
+		if is.Pending {
+			left, err = json.Marshal(todo{Kept: []byte(metastore.KeptOf(account))})
+		}
+		if err != nil {
+			return was, err
+		}
+		return is, t.Change(`INSERT INTO keeping (account, state, period, most, changed, todo, handled) VALUES ($1, $2, $3, $4, $5, $6, $7)
+			ON CONFLICT (account) DO UPDATE SET state = $2, period = $3, most = $4, changed = $5, todo = $6, handled = $7`,
+			[]byte(account), int64(is.State), is.For.Microseconds(), int64(is.Most), engine.Micros(is.Changed), left, is.Handled)
+	})
+}
+
+// writersLeft is the time after which no transaction runs any more that has read a setting before
+// it was changed. It exceeds the time that a transaction may take.
+const writersLeft = time.Minute
+
+// ApplyKeeping implements metastore.Versions.
+func (s *Metastore) ApplyKeeping(ctx context.Context, limit int) (int, error) {
+	return engine.ResultOf(ctx, s.in.Write, func(t tx) (int, error) {
+		var r keepingRow
+		found, err := t.Row(`SELECT `+keepingColumns+` FROM keeping WHERE todo IS NOT NULL AND changed <= $1 ORDER BY changed LIMIT 1`,
+			engine.Args{t.Forgotten(writersLeft).UnixMicro()}, r.fields()...)
+		if err != nil || !found {
+			return 0, err
+		}
+		var at todo
+		if err := json.Unmarshal(r.todo, &at); err != nil {
+			return 0, err
+		}
+		n, err := t.apply(&r, &at, limit)
+		if err != nil {
+			return 0, err
+		}
+		var left any
+		markers := metastore.KeptOf(metastore.MarkersOf(r.Account))
+		switch {
+		case n == limit:
+			left, err = json.Marshal(at)
+		case string(at.Kept) != markers:
+			left, err = json.Marshal(todo{Kept: []byte(markers)})
+		}
+		if err != nil {
+			return 0, err
+		}
+		return max(n, 1), t.Change(`UPDATE keeping SET todo = $2, handled = handled + $3 WHERE account = $1`, []byte(r.Account), left, int64(n))
+	})
+}
+
+// apply applies a setting to up to limit versions from at on, and returns their number.
+func (t tx) apply(r *keepingRow, at *todo, limit int) (int, error) {
+	kept := string(at.Kept)
+	page, err := t.keptAfter(kept, string(at.After), limit)
+	if err != nil {
+		return 0, err
+	}
+	last, _, _ := metastore.KeptBlob(kept, string(at.After))
+	var deltas []usage.Delta
+	for i := range page {
+		b := &page[i]
+		of, _, _ := metastore.KeptBlob(kept, b.Name)
+		if of != last {
+			at.counted, last = counted{}, of
+		}
+		at.After = []byte(b.Name)
+		if r.rule.most > 0 && at.exceeds(b, int(r.rule.most)) {
+			_, deltas, err = t.removeVersion(*b, deltas)
+		} else if until := r.rule.until(b.Since); !until.Equal(b.Until) {
+			b.Until = until
+			err = t.updateBlob(b)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(page), usage.Record(t.Tx, deltas...)
+}
+
+// keptAfter returns up to limit rows of an account behind a name, in the order of names.
+func (t tx) keptAfter(account, after string, limit int) (list []storedBlob, err error) {
+	names := t.listNames
+	if !t.Embedded() {
+		names = t.listByStatement
+	}
+	page, err := names(listing{metastore.ListQuery{Account: account, After: after, Limit: limit, Bytes: 1 << 30}, after + "\x00", -1 << 63})
+	for i := range page.Blobs {
+		b, _, err := t.blob(account, page.Blobs[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, b)
+	}
+	return list, err
+}

@@ -1,0 +1,359 @@
+package meta
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/usage"
+	"sluice/metastore"
+)
+
+// keep stores old as a version, if its account keeps it. If the account is metastore.KeepOff, it
+// removes the kept version that is not Versioned. It adds the difference in usage to deltas. The
+// caller must delete or replace the row of old.
+func (t tx) keep(old storedBlob, found bool, deltas []usage.Delta) ([]usage.Delta, error) {
+	if old.rule.is(metastore.KeepOff) && (!found || old.Versioned) {
+		null, err := t.nullVersion(old.Account, old.Name)
+		if err == nil && null != nil {
+			_, deltas, err = t.removeVersion(*null, deltas)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !found || !old.rule.keeps(&old.Blob) {
+		return deltas, nil
+	}
+	v := old
+	v.Account, v.Name = metastore.KeptOf(old.Account), metastore.KeptName(old.Name, old.Modified)
+	if v.Since = t.Now; expired(old.Expires, t.Now) {
+		v.Since = engine.Latest(old.Expires, old.Modified)
+	}
+	v.Until = old.rule.until(v.Since)
+	if err := t.insertRow(&v); err != nil {
+		return nil, err
+	}
+	return t.prune(old, append(deltas, blobUsage(old.Blob).Negated(), blobUsage(v.Blob)))
+}
+
+// mark stores the mark that a name's blob was removed, with a time after all its versions'. If the
+// account is metastore.KeepOff and the name has no other version, it stores none.
+func (t tx) mark(old storedBlob, found bool, by, owner string, since time.Time, deltas []usage.Delta) (storedBlob, []usage.Delta, error) {
+	v := storedBlob{Blob: metastore.Blob{
+		Account: metastore.KeptOf(old.Account), Content: metastore.NewContentID(t.Now), Owner: owner,
+		By: by, Mark: true, Since: since, Until: old.rule.until(since),
+	}}
+	others, err := t.order(&v, old, found)
+	if err != nil || old.rule.is(metastore.KeepOff) && !others {
+		return storedBlob{}, deltas, err
+	}
+	v.Name = metastore.KeptName(old.Name, v.Modified)
+	if err := t.insertRow(&v); err != nil {
+		return storedBlob{}, nil, err
+	}
+	deltas, err = t.prune(old, append(deltas, blobUsage(v.Blob)))
+	return v, deltas, err
+}
+
+// order sets the members of b, a commit in an account with a rule, that depend on the name's
+// versions. It reports whether there are some, old or kept ones.
+func (t tx) order(b *storedBlob, old storedBlob, found bool) (bool, error) {
+	b.Versioned = old.rule.is(metastore.KeepOn)
+	b.Modified = t.Now
+	newest := &old
+	if !found || !old.rule.keeps(&old.Blob) {
+		list, err := t.keptVersions(old.Account, old.Name, "", 1)
+		if err != nil {
+			return false, err
+		}
+		if len(list) > 0 && (!found || list[0].Modified.After(old.Modified)) {
+			newest = &list[0]
+		} else if !found {
+			return false, nil
+		}
+		found = len(list) > 0
+	}
+	b.Modified = engine.Latest(t.Now, newest.Modified.Add(time.Microsecond))
+	b.SharedSecond = !newest.Modified.Before(b.Modified.Truncate(time.Second))
+	return found, nil
+}
+
+// leave removes the row of a blob that is moved away, keeps it if its account does, and stores a
+// mark then. It returns the difference in usage. Unless the blob is kept, its reference stays.
+func (t tx) leave(b storedBlob, by string) (deltas []usage.Delta, err error) {
+	if b.rule.state != 0 {
+		if deltas, err = t.keep(b, true, deltas); err != nil {
+			return nil, err
+		}
+	}
+	if !b.rule.keeps(&b.Blob) {
+		deltas = append(deltas, blobUsage(b.Blob).Negated())
+	}
+	if b.rule.state != 0 {
+		if _, deltas, err = t.mark(b, true, by, b.Owner, t.Now, deltas); err != nil {
+			return nil, err
+		}
+	}
+	return deltas, t.removeBlob(b.Blob)
+}
+
+// prune removes the oldest versions of a name of which there are more than its account's rule
+// keeps. Most removals leave few: the task versions removes the rest after the rule has changed.
+func (t tx) prune(of storedBlob, deltas []usage.Delta) ([]usage.Delta, error) {
+	most := int(of.rule.most)
+	if most == 0 {
+		return deltas, nil
+	}
+	list, err := t.keptVersions(of.Account, of.Name, "", 2*most+16)
+	count := counted{}
+	for i := 0; i < len(list) && err == nil; i++ {
+		if count.exceeds(&list[i], most) {
+			_, deltas, err = t.removeVersion(list[i], deltas)
+		}
+	}
+	return deltas, err
+}
+
+// counted counts a name's versions from the newest on.
+type counted struct{ Versions, Marks int }
+
+// exceeds counts a version, and reports whether it is one too many. A mark also is if all versions
+// behind it are.
+func (c *counted) exceeds(b *storedBlob, most int) bool {
+	switch {
+	case !b.Mark:
+		c.Versions++
+		return c.Versions > most
+	case c.Versions < most:
+		c.Marks++
+	default:
+		return true
+	}
+	return c.Marks > most
+}
+
+// removeVersion removes a version that is not current, and adds the difference in usage to deltas.
+func (t tx) removeVersion(b storedBlob, deltas []usage.Delta) (garbage bool, _ []usage.Delta, err error) {
+	garbage, retained, err := t.drop(b)
+	if err != nil {
+		return false, nil, err
+	}
+	return garbage, append(deltas, blobUsage(b.Blob).Negated(), retained), t.deleteRow(b.Account, splitName(b.Name))
+}
+
+// keptVersions returns up to limit versions of a name that are not current, due ones too, the
+// newest first, beginning behind the one that is stored under after.
+func (t tx) keptVersions(account, blobName, after string, limit int) (list []storedBlob, err error) {
+	from, to := splitName(max(after, blobName+"\x00")), splitName(blobName+"\x01")
+	condition := keptInOrder
+	if len(metastore.KeptName(blobName, time.Time{})) > headLen {
+		condition = keptLongNames
+	}
+	b := storedBlob{Blob: metastore.Blob{Account: metastore.KeptOf(account)}}
+	var head, tail string
+	var sum engine.StoredSum
+	err = t.Each(`SELECT name_head, name_tail, `+blobColumns+`, shared, row_sum FROM blobs WHERE account = $1 AND `+condition+` LIMIT ($6 + 0)`+t.ForUpdate(),
+		engine.Args{[]byte(b.Account), from.head, from.tail, to.head, to.tail, int64(limit)},
+		append(append(engine.Args{&head, &tail}, blobFields(&b.Blob)...), (*engine.Boolean)(&b.shared), &sum), func() error {
+			b.Name = head + tail
+			list = append(list, b)
+			return checkBlob(&b.Blob, sum)
+		})
+	return list, err
+}
+
+// Conditions and orders of a name's versions: by the primary key, and by the index
+// blobs_long_names.
+const (
+	keptInOrder   = `(name_head, name_hash) > ($2, $3) AND (name_head, name_hash) < ($4, $5) ORDER BY name_head, name_hash`
+	keptLongNames = `length(name_head) = 2000 AND (name_head, name_tail) > ($2, $3) AND (name_head, name_tail) < ($4, $5) ORDER BY name_head, name_tail`
+)
+
+// nullVersion returns the version of a name that is neither current nor Versioned, or nil.
+func (t tx) nullVersion(account, blobName string) (*storedBlob, error) {
+	for after := ""; ; {
+		list, err := t.keptVersions(account, blobName, after, engine.RowsPerStatement)
+		for i := range list {
+			if !list[i].Versioned {
+				return &list[i], err
+			}
+			after = list[i].Name
+		}
+		if err != nil || len(list) < engine.RowsPerStatement {
+			return nil, err
+		}
+	}
+}
+
+// version returns a version, and whether there is one. current is the name's current blob, if it
+// was found.
+func (t tx) version(current storedBlob, found bool, v metastore.VersionName) (b storedBlob, _ bool, err error) {
+	if found && v.Is(&current.Blob) {
+		return current, current.rule.state != 0 || !expired(current.Expires, t.Now), nil
+	}
+	if v.Null {
+		null, err := t.nullVersion(v.Account, v.Name)
+		if err != nil || null == nil {
+			return storedBlob{}, false, err
+		}
+		b, found = *null, true
+	} else if b, found, err = t.blob(metastore.KeptOf(v.Account), metastore.KeptName(v.Name, v.Version.Modified())); err != nil {
+		return storedBlob{}, false, err
+	}
+	return b, found && v.Is(&b.Blob) && !expired(b.Until, t.Now), nil
+}
+
+// versionEnd returns the version that is a copy's source. name has the lock and the current blob.
+func (t tx) versionEnd(name end, v metastore.VersionName) (end, error) {
+	b, found, err := t.version(name.storedBlob, name.found, v)
+	found = found && !b.Mark
+	return end{b, found, found}, err
+}
+
+// OpenVersion implements metastore.Versions.
+func (s *Metastore) OpenVersion(ctx context.Context, v metastore.VersionName) (metastore.Blob, []metastore.Extent, error) {
+	var row *blobRow
+	err := s.in.Snapshot(ctx, func(t tx) (err error) {
+		row, err = t.openVersion(v)
+		return err
+	})
+	if err != nil {
+		return metastore.Blob{}, nil, fmt.Errorf("version: %w", err)
+	}
+	b := row.blob
+	b.Account, b.Name = v.Account, v.Name
+	return b, row.first, nil
+}
+
+func (t tx) openVersion(v metastore.VersionName) (*blobRow, error) {
+	row, err := t.blobRow(v.Account, v.Name)
+	if err != nil {
+		return nil, err
+	}
+	if row.found && v.Is(&row.blob) {
+		if !expired(row.blob.Expires, t.Now) {
+			return row, nil
+		}
+		k, err := t.keeping(ruledBy(v.Account, v.Name, []byte(v.Account)))
+		if err == nil && k.State == metastore.KeepNever {
+			err = database.ErrNotFound
+		}
+		row.blob.Since = row.blob.Expires
+		return row, err
+	}
+	at := metastore.KeptName(v.Name, v.Version.Modified())
+	if v.Null {
+		null, err := t.nullVersion(v.Account, v.Name)
+		if err != nil {
+			return nil, err
+		}
+		if null == nil {
+			return nil, database.ErrNotFound
+		}
+		at = null.Name
+	}
+	row, err = t.blobRow(metastore.KeptOf(v.Account), at)
+	if err == nil && (!row.found || !v.Is(&row.blob) || expired(row.blob.Until, t.Now)) {
+		err = database.ErrNotFound
+	}
+	return row, err
+}
+
+// RemoveBlob implements metastore.Versions.
+func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metastore.Removed, error) {
+	return engine.ResultOf(ctx, s.in.WriteLocked, func(t tx) (out metastore.Removed, err error) {
+		old, found, err := t.lockBlob(r.Account, r.Name)
+		if err != nil {
+			return out, err
+		}
+		if err := evaluate(r.Precondition, old.Blob, found && !expired(old.Expires, t.Now)); err != nil {
+			return out, err
+		}
+		marks := old.rule.state != 0 && (found || r.Mark)
+		if !found && !marks {
+			return out, nil
+		}
+		garbage, deltas, err := t.release(old, found, make([]usage.Delta, 0, 8))
+		if err != nil {
+			return out, err
+		}
+		owner := r.Owner
+		if found {
+			owner = old.Owner
+			if out.Existed, out.Blob = true, old.Blob; garbage {
+				out.Garbage = old.Content
+			}
+		}
+		if marks {
+			var mark storedBlob
+			if mark, deltas, err = t.mark(old, found, r.By, owner, t.Now, deltas); err != nil {
+				return out, err
+			}
+			out.Mark = shown(mark.Blob)
+		}
+		if err := usage.Record(t.Tx, deltas...); err != nil || !found {
+			return out, err
+		}
+		return out, t.removeBlob(old.Blob)
+	})
+}
+
+// DeleteVersion implements metastore.Versions.
+func (s *Metastore) DeleteVersion(ctx context.Context, v metastore.VersionName, precondition metastore.Precondition) (metastore.Removed, error) {
+	return engine.ResultOf(ctx, s.in.WriteLocked, func(t tx) (out metastore.Removed, err error) {
+		current, live, err := t.lockBlob(v.Account, v.Name)
+		if err != nil {
+			return out, err
+		}
+		b, found, err := t.version(current, live, v)
+		seen := shown(b.Blob)
+		if err == nil {
+			err = evaluate(precondition, seen, found)
+		}
+		if err != nil || !found {
+			return out, err
+		}
+		garbage, retained, err := t.drop(b)
+		if err != nil {
+			return out, err
+		}
+		deltas := []usage.Delta{blobUsage(b.Blob).Negated(), retained}
+		if out.Existed, out.Blob = true, seen; garbage {
+			out.Garbage = b.Content
+		}
+		if b.Since.IsZero() {
+			err = t.removeBlob(b.Blob)
+		} else {
+			err = t.deleteRow(b.Account, splitName(b.Name))
+		}
+		if err == nil && (b.Since.IsZero() || !live) {
+			deltas, err = t.promote(b, v.BlobName, deltas)
+		}
+		if err != nil {
+			return out, err
+		}
+		return out, usage.Record(t.Tx, deltas...)
+	})
+}
+
+// promote makes a name's newest version current, which has no current one since removed is, if
+// that was newer, and the version is neither a mark nor expired.
+func (t tx) promote(removed storedBlob, n metastore.BlobName, deltas []usage.Delta) ([]usage.Delta, error) {
+	list, err := t.keptVersions(n.Account, n.Name, "", 1)
+	if err != nil || len(list) == 0 {
+		return deltas, err
+	}
+	v := list[0]
+	if v.Modified.After(removed.Modified) || v.Mark || expired(v.Expires, t.Now) || expired(v.Until, t.Now) {
+		return deltas, nil
+	}
+	b := v
+	b.Account, b.Name, b.Since, b.Until = n.Account, n.Name, time.Time{}, time.Time{}
+	if err := t.deleteRow(v.Account, splitName(v.Name)); err != nil {
+		return nil, err
+	}
+	return append(deltas, blobUsage(v.Blob).Negated(), blobUsage(b.Blob)), t.insertRow(&b)
+}
