@@ -51,6 +51,7 @@ type Store interface {
 	keys.Store
 	actions.Store
 	metastore.Aliases
+	metastore.Versions
 	places.Store
 	metastore.Uploads
 	metastore.Usage

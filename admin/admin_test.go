@@ -289,6 +289,11 @@ func (c *changing) SetAlias(ctx context.Context, a metastore.Alias, act *actions
 	return c.Store.SetAlias(ctx, a, act)
 }
 
+func (c *changing) SetKeeping(ctx context.Context, account string, change func(*metastore.Keeping) (*actions.Act, error)) (metastore.Keeping, error) {
+	c.between()
+	return c.Store.SetKeeping(ctx, account, change)
+}
+
 func (c *changing) DeleteAlias(ctx context.Context, name string, act func(string) (*actions.Act, error)) error {
 	c.between()
 	return c.Store.DeleteAlias(ctx, name, act)
@@ -303,7 +308,7 @@ func TestLostRightsAreLostAtOnce(t *testing.T) {
 		s := admin.New(store, admin.Options{})
 		victim := o.hire(t, "ops", nil, on("read", "acca")).Caller.ID()
 		testenv.Must(o.SetAlias(t.Context(), operator, "photos", wire.SetAlias{Account: "acca"}))(t)
-		label := "changed"
+		label, kept := "changed", 0
 		for name, act := range map[string]func(by admin.By) error{
 			"key.create": func(by admin.By) error {
 				return testenv.Error(s.CreateKey(t.Context(), by, wire.CreateKey{Grants: wireGrants(on("read", "accb"))}, nil))
@@ -317,6 +322,10 @@ func TestLostRightsAreLostAtOnce(t *testing.T) {
 			},
 			"alias.set": func(by admin.By) error {
 				return testenv.Error(s.SetAlias(t.Context(), by, "films", wire.SetAlias{Account: "acca"}))
+			},
+			"versions.set": func(by admin.By) error {
+				kept++
+				return testenv.Error(s.SetKeeping(t.Context(), by, "acca", nil, wire.SetKeeping{Keep: wire.KeepOn, Most: kept}))
 			},
 			"alias.remove": func(by admin.By) error { return s.DeleteAlias(t.Context(), by, "photos") },
 		} {

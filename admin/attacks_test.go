@@ -83,6 +83,9 @@ func TestActsWithoutEffectAreNotRecorded(t *testing.T) {
 			},
 			func() error { return o.SetGuard(t.Context(), boss, "acca", places.RefuseLists) },
 			func() error { return o.Reopen(t.Context(), boss, "acca", []admin.Opening{{Name: "y/"}, {Lists: true}}) },
+			func() error {
+				return testenv.Error(o.SetKeeping(t.Context(), boss, "acca", nil, wire.SetKeeping{Keep: wire.KeepOn}))
+			},
 			func() error { return testenv.Error(o.PauseTask(t.Context(), boss, "sweep")) },
 			func() error { return testenv.Error(o.RevokeKey(t.Context(), boss, id, false)) },
 		} {

@@ -126,6 +126,14 @@ func (x *Exchange) Owner() string {
 	return x.Caller.Group()
 }
 
+// By returns the id of the caller's key, which versions record, or "".
+func (x *Exchange) By() string {
+	if x.Caller == nil {
+		return ""
+	}
+	return x.Caller.ID()
+}
+
 // CallerScope returns an idempotency key's scope, as far as it identifies the caller.
 func (x *Exchange) CallerScope() string {
 	if x.Caller == nil {

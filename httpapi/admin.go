@@ -50,6 +50,11 @@ func adminRoutes(s *Server) []router.Route[operation] {
 		return s.admin.Place(x.Request.Context(), by(x), x.params.Get("account"), q.text("prefix"), q.text("blob"))
 	}, "prefix", "blob")
 	answer("PATCH", "places/{account}", s.changePlace, "prefix", "blob")
+	add("GET", "versions", pageHandler(s.admin.Keepings, func(p wire.KeepingPage) int { return len(p.Accounts) }))
+	answer("GET", "versions/{account}", func(x *call, _ query) (any, error) {
+		return s.admin.Keeping(x.Request.Context(), by(x), x.params.Get("account"))
+	})
+	answer("PUT", "versions/{account}", s.setKeeping)
 	add("GET", "damaged", pageHandler(s.admin.Damaged, func(p wire.DamagePage) int { return len(p.Damaged) }))
 	add("GET", "uploads", pageHandler(s.openUploads, func(p wire.OpenUploadPage) int { return len(p.Uploads) }))
 	add("GET", "actions", pageHandler(s.admin.Actions, func(p wire.ActionPage) int { return len(p.Actions) }))
@@ -120,6 +125,8 @@ func answering(do func(*call, query) (any, error), parameters []string) func(*ca
 		case wire.Key:
 			x.Fields.Set("Etag", body.ETag)
 		case wire.Group:
+			x.Fields.Set("Etag", body.ETag)
+		case wire.Keeping:
 			x.Fields.Set("Etag", body.ETag)
 		case wire.IssuedKey:
 			x.Fields.Set("Etag", body.ETag)
@@ -225,6 +232,19 @@ func (s *Server) updateGroup(x *call, _ query) (any, error) {
 	}
 	g, err := s.admin.UpdateGroup(x.Request.Context(), by(x), x.params.Get("group"), match, in)
 	return g, inDoubt(err, doubtError{})
+}
+
+func (s *Server) setKeeping(x *call, _ query) (any, error) {
+	match, err := matchOf(x)
+	if err != nil {
+		return nil, err
+	}
+	var in wire.SetKeeping
+	if _, err := x.readKnown(&in); err != nil {
+		return nil, err
+	}
+	k, err := s.admin.SetKeeping(x.Request.Context(), by(x), x.params.Get("account"), match, in)
+	return k, inDoubt(err, doubtError{})
 }
 
 func (s *Server) putAlias(x *call, _ query) (any, error) {

@@ -84,6 +84,9 @@ func TestAdminMatrix(t *testing.T) {
 		"GET places":               {"GET", "places", "", nil, false, true, 200},
 		"GET places/{account}":     {"GET", "places/ours", "", nil, false, false, 200},
 		"PATCH places/{account}":   {"PATCH", "places/ours?prefix=other%2F", `{"lists":"key"}`, nil, false, false, 200},
+		"GET versions":             {"GET", "versions", "", nil, false, true, 200},
+		"GET versions/{account}":   {"GET", "versions/ours", "", nil, false, false, 200},
+		"PUT versions/{account}":   {"PUT", "versions/ours", `{"keep":"on","most":5}`, tag, false, false, 200},
 		"GET damaged":              {"GET", "damaged", "", nil, true, false, 200},
 		"GET uploads":              {"GET", "uploads", "", nil, true, false, 200},
 		"GET actions":              {"GET", "actions", "", nil, false, true, 200},
@@ -131,7 +134,7 @@ func TestAdminMatrix(t *testing.T) {
 				return 403, "account_forbidden"
 			case strings.Contains(o.path, "TENANT"):
 				return 404, "not_found"
-			case o.method == "POST", strings.Contains(o.path, "places/"):
+			case o.method == "POST", strings.Contains(o.path, "places/"), strings.Contains(o.path, "versions/"):
 				return 403, "beyond_key"
 			}
 			return o.want, ""

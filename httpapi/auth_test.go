@@ -190,6 +190,11 @@ var accessTable = map[string]row{
 	}},
 	"DELETE /v1/blobs/{account}/{blobName...}": {scoped(access.ScopeWrite), onBlob("DELETE", 204)},
 
+	"GET /v1/versions/{account}":                            {scoped(access.ScopeRead), static("GET", "/v1/versions/"+ours, "", 200)},
+	"GET /v1/versions/{account}/{version}/{blobName...}":    {scoped(access.ScopeRead), onVersion("GET", "", 200)},
+	"POST /v1/versions/{account}/{version}/{blobName...}":   {scoped(access.ScopeWrite), onVersion("POST", `{"copyTo": {"blobName": "a/b"}}`, 200)},
+	"DELETE /v1/versions/{account}/{version}/{blobName...}": {scoped(access.ScopeAdmin), onVersion("DELETE", "", 204)},
+
 	"POST /v1/multipart-uploads": {scoped(access.ScopeWrite),
 		static("POST", "/v1/multipart-uploads", `{"rawAccount": "ours", "rawBlobName": "new"}`, 200)},
 	"GET /v1/multipart-uploads":                            {scoped(access.ScopeWrite), static("GET", "/v1/multipart-uploads?account="+ours, "", 200)},
@@ -213,6 +218,13 @@ func onBlob(method string, want int) func(*testing.T, *hosted) target {
 		_, err := h.blobs.Put(t.Context(), blob.PutOptions{Account: ours, Name: "a/b"}, strings.NewReader("hello"), 5)
 		testenv.OK(t, err)
 		return target{method, "/v1/blobs/" + ours + "/a/b", "", want}
+	}
+}
+
+func onVersion(method, body string, want int) func(*testing.T, *hosted) target {
+	return func(t *testing.T, h *hosted) target {
+		onBlob("", 0)(t, h)
+		return target{method, h.version(t, "a/b"), body, want}
 	}
 }
 

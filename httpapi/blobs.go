@@ -46,13 +46,14 @@ func (s *Server) putBlob(x *call) error {
 	if err != nil {
 		return err
 	}
-	put.Owner = x.Owner()
+	put.Owner, put.By = x.Owner(), x.By()
 	b, err := s.blobs.Put(x.StoreContext(), put, body, x.Request.ContentLength)
 	if err = body.Confirm(err); err != nil {
 		return err
 	}
 	x.Access.Bytes = b.Size
 	x.SetValidators(s.validatorsOf(&b))
+	setVersion(x, &b)
 	if x.linked {
 		x.Fields.Set("Cache-Control", notCached)
 	}
@@ -82,19 +83,28 @@ func (s *Server) deleteBlob(x *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.blobs.Delete(x.Request.Context(), account, name, precondition); err != nil {
+	removed, err := s.blobs.RemoveBlob(x.Request.Context(), metastore.Removal{
+		BlobName: metastore.BlobName{Account: account, Name: name}, By: x.By(), Precondition: precondition,
+	})
+	if err != nil {
 		return err
 	}
+	setVersion(x, &removed.Mark)
 	x.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// getBlob serves GET and HEAD in the order of RFC 9110, section 13.2.2: conditions, then the range.
 func (s *Server) getBlob(x *call) error {
 	account, name, err := x.blobTarget()
 	if err != nil {
 		return err
 	}
+	return s.serveBlob(x, func() (*blob.Content, error) { return s.blobs.Open(x.Request.Context(), account, name) })
+}
+
+// serveBlob serves GET and HEAD in the order of RFC 9110, section 13.2.2: conditions, then the
+// range.
+func (s *Server) serveBlob(x *call, open func() (*blob.Content, error)) error {
 	if x.Request.Header.Get("Service-Worker") != "" {
 		return exchange.ErrServiceWorker
 	}
@@ -102,7 +112,7 @@ func (s *Server) getBlob(x *call) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.blobs.Open(x.Request.Context(), account, name)
+	c, err := open()
 	if err != nil {
 		return exchange.BlobError(err)
 	}
@@ -203,6 +213,7 @@ const notCached = "private, no-store"
 // setBlobHeaders sets the headers of every response about a blob.
 func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators) {
 	x.SetValidators(v)
+	setVersion(x, b)
 	x.Fields.Set("Accept-Ranges", "bytes")
 	cacheControl := setMetadata(x, headers.Metadata(b.Metadata))
 	switch {
@@ -225,6 +236,13 @@ func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators
 	}
 	if b.SHA256 != nil {
 		x.Fields.Set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
+	}
+}
+
+// setVersion sets a version's id, if the account keeps it.
+func setVersion(x *call, b *metastore.Blob) {
+	if b.Versioned {
+		x.Fields.Set(wire.HeaderBlobVersion, metastore.VersionOf(b).String())
 	}
 }
 
@@ -292,48 +310,50 @@ func describe(out *wire.Blob, m headers.Metadata) {
 	}
 }
 
+// listQuery returns the query for a page of blobs or versions.
+func listQuery(x *call) (q query, of metastore.ListQuery, err error) {
+	if of.Account, err = blob.ParseAccount(x.params.Get("account")); err != nil {
+		return nil, of, err
+	}
+	if q, of.Limit, err = pageOf(x); err != nil {
+		return nil, of, err
+	}
+	include := q.text("include")
+	if include != "" && include != includeMetadata {
+		err = fmt.Errorf("%w: include can only be %s", exchange.ErrParameter, includeMetadata)
+	}
+	of.Prefix, of.Delimiter, of.After = q.text("prefix"), q.text("delimiter"), q.text("after")
+	of.Bytes, of.Metadata = exchange.PageBytes, include != ""
+	return q, of, err
+}
+
 func (s *Server) listBlobs(x *call) error {
-	account, err := blob.ParseAccount(x.params.Get("account"))
+	_, of, err := listQuery(x)
 	if err != nil {
 		return err
 	}
-	q, limit, err := pageOf(x)
-	if err != nil {
-		return err
-	}
-	if include := q.text("include"); include != "" && include != includeMetadata {
-		return fmt.Errorf("%w: include can only be %s", exchange.ErrParameter, includeMetadata)
-	}
-	page, err := s.blobs.List(x.Request.Context(), metastore.ListQuery{
-		Account:   account,
-		Prefix:    q.text("prefix"),
-		Delimiter: q.text("delimiter"),
-		After:     q.text("after"),
-		Limit:     limit,
-		Bytes:     exchange.PageBytes,
-		Metadata:  q.text("include") == includeMetadata,
-	})
+	page, err := s.blobs.List(x.Request.Context(), of)
 	if err != nil {
 		return err
 	}
 	out := wire.BlobPage{Prefixes: page.Prefixes, Next: page.Next}
 	for _, b := range page.Blobs {
-		one := wire.Blob{
-			Name:         b.Name,
-			Size:         b.Size,
-			LastModified: b.Modified,
-			Expires:      b.Expires,
-		}
-		rule := x.rules.At(b.Name)
-		described, summed := exchange.ListShows(rule, b.Size, x.HoldsRead(account, b.Name) || x.Local && rule.Reads != access.ReadsPaid)
-		if described {
-			one.ContentType = exchange.MediaType(&b)
-			describe(&one, headers.Metadata(b.Metadata))
-		}
-		if summed {
-			one.ETag = checksum.ETag(b.Size, b.CRC64)
-		}
-		out.Blobs = append(out.Blobs, one)
+		out.Blobs = append(out.Blobs, listed(x, of.Account, &b))
 	}
 	return writePage(x, out, len(out.Blobs)+len(out.Prefixes))
+}
+
+// listed returns a list's entry, as far as the caller may know it.
+func listed(x *call, account string, b *metastore.Blob) wire.Blob {
+	one := wire.Blob{Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}
+	rule := x.rules.At(b.Name)
+	described, summed := exchange.ListShows(rule, b.Size, x.HoldsRead(account, b.Name) || x.Local && rule.Reads != access.ReadsPaid)
+	if described {
+		one.ContentType = exchange.MediaType(b)
+		describe(&one, headers.Metadata(b.Metadata))
+	}
+	if summed {
+		one.ETag = checksum.ETag(b.Size, b.CRC64)
+	}
+	return one
 }

@@ -27,6 +27,7 @@ var (
 // transferral is a request that copies or moves a blob.
 type transferral struct {
 	from, to      metastore.BlobName
+	version       *metastore.VersionName // of from, which is copied; nil: the current one
 	moves         bool
 	onSource      headers.Conditions
 	onDestination headers.Conditions
@@ -41,7 +42,12 @@ func (s *Server) copyBlob(x *call) error {
 	if err != nil {
 		return err
 	}
-	t := transferral{from: metastore.BlobName{Account: account, Name: name}, onSource: headers.ParseConditions(x.Request.Header)}
+	return s.copyFrom(x, transferral{from: metastore.BlobName{Account: account, Name: name}})
+}
+
+// copyFrom copies or moves the source to the destination in the request's body.
+func (s *Server) copyFrom(x *call, t transferral) error {
+	t.onSource = headers.ParseConditions(x.Request.Header)
 	if err := t.onSource.Malformed(); err != nil {
 		return err
 	}
@@ -76,6 +82,9 @@ func (t *transferral) access() auditlog.Access {
 	if t.moves {
 		a.Action = auditlog.Move
 	}
+	if t.version != nil {
+		a.Version = t.version.Version.String()
+	}
 	return a
 }
 
@@ -86,6 +95,8 @@ func (s *Server) parseTransfer(in *wire.CopyBlob, t *transferral) (err error) {
 		return fmt.Errorf(`%w: member "copyTo" or "moveTo" is required`, errMalformedJSON)
 	case in.CopyTo != nil && in.MoveTo != nil:
 		return fmt.Errorf(`%w: only one of the members "copyTo" and "moveTo" is possible`, errMalformedJSON)
+	case in.MoveTo != nil && t.version != nil:
+		return fmt.Errorf("%w: a version can be copied, and not moved", exchange.ErrParameter)
 	case in.MoveTo != nil:
 		t.moves = true
 		err = t.parseDestination("moveTo", in.MoveTo)
@@ -185,12 +196,23 @@ func conditionMembers(in *wire.CopyBlob) (headers.Conditions, error) {
 	return headers.ParseConditions(h), nil
 }
 
+// restores reports whether a version is copied onto its own name.
+func (t *transferral) restores() bool { return t.version != nil && t.from == t.to }
+
 // permitTransfer requires that the caller may copy or move the blob. It also finds out whether the
 // caller may read it.
 func (s *Server) permitTransfer(x *call, t *transferral) error {
-	from, to := t.from, t.to
-	if err := x.Require(access.ScopeCreate, to.Account, to.Name); err != nil {
+	from, to, needs := t.from, t.to, access.ScopeCreate
+	if t.restores() {
+		needs = access.ScopeWrite
+	}
+	if err := x.Require(needs, to.Account, to.Name); err != nil {
 		return err
+	}
+	if t.version != nil && !t.restores() && !x.Local {
+		if err := x.GrantMore(access.ScopeRead, from.Account, from.Name); err != nil {
+			return err
+		}
 	}
 	source, err := s.ruleOf(x, from)
 	if err != nil {
@@ -211,7 +233,8 @@ func (s *Server) permitTransfer(x *call, t *transferral) error {
 		}
 	}
 	// There are other readers: another account's, or the caller. A copy or move cannot be paid for.
-	return x.PermitCopy(source, destination, from, !t.moves || from.Account != to.Account || readsTo)
+	reads := !t.restores() && (!t.moves || from.Account != to.Account || readsTo)
+	return x.PermitCopy(source, destination, from, reads)
 }
 
 // ruleOf returns a blob's rule.
@@ -255,12 +278,13 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 	onSource, onDestination := s.sourceCondition(x, t.onSource), x.Creating(exchange.Precondition(t.onDestination, s.blobs, errDestinationCondition))
 	if t.moves {
 		b, err = s.blobs.Move(x.Request.Context(), blob.MoveOptions{
-			From: t.from, To: t.to, Owner: x.Owner(), Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,
+			From: t.from, To: t.to, Owner: x.Owner(), By: x.By(), Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,
 			NoRecord: noRecord, Admit: admit, Permit: x.Recheck,
 		})
 	} else {
 		c := t.options
-		c.From, c.To, c.Owner, c.Source, c.Precondition, c.Admit, c.Permit = t.from, t.to, x.Owner(), onSource, onDestination, admit, x.Recheck
+		c.From, c.FromVersion, c.To, c.Owner, c.By = t.from, t.version, t.to, x.Owner(), x.By()
+		c.Source, c.Precondition, c.Admit, c.Permit = onSource, onDestination, admit, x.Recheck
 		b, err = s.blobs.Copy(x.Request.Context(), c)
 	}
 	for _, r := range []*access.Reservation{reserved, record} {
@@ -319,6 +343,7 @@ func (s *Server) writeCopied(x *call, b metastore.Blob) error {
 	out := wire.CopiedBlob{Account: b.Account, Blob: wire.Blob{Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}}
 	x.Fields.Set("Date", exchange.Date(v.Date)) // by the store's clock instead of this node's
 	x.Fields.Set("Last-Modified", exchange.Date(v.Modified))
+	setVersion(x, &b)
 	if x.place.Reads == access.ReadsKey && !x.Local && !x.readsFree {
 		return writeJSON(x, http.StatusOK, out)
 	}

@@ -15,7 +15,7 @@ var (
 		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets, wire.HeaderMaxChunksetPrice,
 	}, ", ")
 	corsResponseHeaders = strings.Join([]string{
-		"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
+		"Accept-Ranges", wire.HeaderBlobDeleted, wire.HeaderBlobExpires, wire.HeaderBlobVersion, wire.HeaderChunksetPrice, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
 		wire.HeaderChunksetsRequired, "Content-Disposition", "Content-Length", "Content-Range", wire.HeaderErrorCode, "ETag", "Last-Modified", "RateLimit", "RateLimit-Policy",
 		wire.HeaderReprDigest, "Retry-After", "Server-Timing", "WWW-Authenticate", wire.HeaderRequestID,
 	}, ", ")

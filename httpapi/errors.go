@@ -31,6 +31,7 @@ var (
 	errSessionExpired = errors.New("the session has expired")
 	errLinkForbidden  = errors.New("the link does not permit this request")
 	errNoIfMatch      = errors.New("an update needs If-Match: send the etag of the state that you have read")
+	errMark           = errors.New("the version marks that the blob was deleted, and has no bytes")
 	errNoDigestHere   = errors.New("a digest of the whole blob is not supported here; send one with each part")
 )
 
@@ -67,6 +68,7 @@ var errorTable = exchange.NewErrors([]exchange.Row{
 	{Is: errNumberTooLarge, Code: wire.CodeNumberTooLarge},
 	{Is: micropay.ErrMalformed, Code: wire.CodeMicropaymentMalformed},
 	{Is: ledger.ErrAmountOverflow, Code: wire.CodeNumberTooLarge, Detail: errNumberTooLarge.Error()},
+	{Is: errMark, Code: wire.CodeBlobNotFound},
 	{Is: errNoDigestHere, Code: wire.CodeDigestNotSupported},
 	{Is: paychan.ErrChainTerms, Code: wire.CodeBadParameter},
 	{Is: paychan.ErrNotOnChain, Code: wire.CodeChannelNotFound},

@@ -31,6 +31,8 @@ var faultOperations = map[string]string{
 	"/v1/accounts":                                     faults.Accounts,
 	"/v1/blobs/{account}":                              faults.List,
 	"/v1/blobs/{account}/{blobName...}":                faults.Blob,
+	"/v1/versions/{account}":                           faults.List,
+	"/v1/versions/{account}/{version}/{blobName...}":   faults.Blob,
 	"/v1/multipart-uploads":                            faults.Upload,
 	"/v1/multipart-uploads/{uploadId}":                 faults.Upload,
 	"/v1/multipart-uploads/{uploadId}/parts/{partIdx}": faults.Part,

@@ -87,6 +87,10 @@ func TestKeysAreCheckedAfterTheBody(t *testing.T) {
 				h.want(t, 204, "PUT", path, "x", "Authorization", "Bearer "+key)
 				return path
 			}, func(t *testing.T) bool { return !h.has(t, "copy-"+name) }},
+			{"copy of a version", "POST", `{"copyTo": {"blobName": "versioned-` + name + `"}}`, 200, func(key string) string {
+				h.want(t, 204, "PUT", "/v1/blobs/ours/source-"+name, "x", "Authorization", "Bearer "+key)
+				return h.version(t, "source-"+name)
+			}, func(t *testing.T) bool { return !h.has(t, "versioned-"+name) }},
 			{"move", "POST", `{"moveTo": {"blobName": "moved-` + name + `"}}`, 200, func(key string) string {
 				path := "/v1/blobs/ours/source-" + name
 				h.want(t, 204, "PUT", path, "x", "Authorization", "Bearer "+key)

@@ -63,6 +63,16 @@ func routes(s *Server) []router.Route[operation] {
 	write("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
 	audits(auditlog.Delete)
 
+	add("GET", "/v1/versions/{account}", s.mayListVersions, s.listVersions)
+	table[len(table)-1].Value.reads = true
+	add("GET", "/v1/versions/{account}/{version}/{blobName...}", s.mayReadVersion, s.getVersion)
+	table[len(table)-1].Value.reads = true
+	audits(auditlog.Read)
+	write("POST", "/v1/versions/{account}/{version}/{blobName...}", requireScopeAt(access.ScopeCreate, versionInPath), s.copyVersion)
+	audits(auditlog.Copy)
+	write("DELETE", "/v1/versions/{account}/{version}/{blobName...}", requireKey(access.ScopeAdmin, versionInPath), s.deleteVersion)
+	audits(auditlog.Delete)
+
 	write("POST", "/v1/multipart-uploads", requireScope(access.ScopeCreate), s.beginUpload)
 	add("GET", "/v1/multipart-uploads", requireKey(access.ScopeWrite, listInQuery), s.listUploads)
 	add("GET", "/v1/multipart-uploads/{uploadId}", upload, s.getUpload)

@@ -113,6 +113,11 @@ func (s *Server) serveRoute(x *call, op operation) error {
 			if op.audits == auditlog.Copy { // the destination is in the body
 				x.Access = auditlog.Access{Action: op.audits, FromAccount: account, FromName: name}
 			}
+			if strings.Contains(x.Pattern, inVersions) {
+				if v, err := x.version(); err == nil {
+					x.Access.Version = v.Version.String()
+				}
+			}
 		}
 	}
 	if s.keys != nil || op.reads {

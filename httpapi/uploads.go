@@ -69,7 +69,7 @@ func (s *Server) beginUpload(x *call) error {
 	if err != nil {
 		return err
 	}
-	begin.Owner = x.Owner()
+	begin.Owner, begin.By = x.Owner(), x.By()
 	u, err := s.blobs.Begin(x.Request.Context(), begin)
 	exchange.Confirm(reservation, err)
 	if err != nil { // a second upload without parts is harmless and expires
@@ -136,6 +136,7 @@ func (s *Server) completeUpload(x *call) error {
 	}
 	x.Access.Bytes = u.Size
 	x.SetValidators(headers.NewValidators(checksum.ETag(u.Size, u.CRC64), u.Modified, true, s.blobs.Now()))
+	setVersion(x, &metastore.Blob{Content: u.Content, Modified: u.Modified, Versioned: u.Versioned})
 	return writeJSON(x, http.StatusOK, wire.Success{Success: true})
 }
 

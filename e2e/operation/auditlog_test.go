@@ -16,6 +16,7 @@ import (
 
 	"sluice/e2e"
 	"sluice/test/testenv"
+	"sluice/wire"
 )
 
 // audited is a line of the audit log.
@@ -23,6 +24,7 @@ type audited struct {
 	Time                        time.Time
 	Action, Account, Name       string
 	FromAccount, FromName       string
+	Version                     string
 	Bytes, Status               int
 	Error, Key, Client, Request string
 }
@@ -32,6 +34,9 @@ func (a audited) String() string {
 	from := ""
 	if a.FromAccount != "" {
 		from = " from " + a.FromAccount + "/" + a.FromName
+	}
+	if a.Version != "" {
+		from += " version " + a.Version
 	}
 	return fmt.Sprintf("%s %s/%s%s %d %d %s", a.Action, a.Account, a.Name, from, a.Bytes, a.Status, a.Error)
 }
@@ -85,6 +90,16 @@ func TestAuditLog(t *testing.T) {
 	expect("copy / from 0x1/a b/ä 0 400 bad_json")
 	s.Upload("0x1", "parts", e2e.Content(1, 3<<20), 1<<20)
 	expect(fmt.Sprintf("write 0x1/parts %d 200 ", 3<<20))
+	var page wire.VersionPage
+	s.Must(200, "GET", "/v1/versions/0x1?prefix=moved", nil).Decode(t, &page)
+	id := page.Versions[0].Version
+	version := "/v1/versions/0x1/" + id + "/moved"
+	s.Must(200, "GET", version, nil)
+	expect("read 0x1/moved version " + id + " 5 200 ")
+	s.Must(200, "POST", version, []byte(`{"copyTo": {"blobName": "again"}}`))
+	expect("copy 0x1/again from 0x1/moved version " + id + " 5 200 ")
+	s.Must(204, "DELETE", version, nil)
+	expect("delete 0x1/moved version " + id + " 0 204 ")
 	s.Must(204, "DELETE", moved, nil)
 	expect("delete 0x1/moved 0 204 ")
 	s.Must(204, "DELETE", moved, nil)

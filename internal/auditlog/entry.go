@@ -27,6 +27,8 @@ type Access struct {
 	Account, Name string
 	// FromAccount and FromName are the source's of a copy or a move.
 	FromAccount, FromName string
+	// Version is the version's id that was read, deleted or copied; "": the current one was.
+	Version string
 	// Bytes is the size of the blob that was stored, or how many bytes were sent.
 	Bytes int64
 }
@@ -53,6 +55,9 @@ func (e *Entry) append(b []byte) []byte {
 	if e.FromAccount != "" {
 		b = appendMember(b, "fromAccount", e.FromAccount)
 		b = appendMember(b, "fromName", e.FromName)
+	}
+	if e.Version != "" {
+		b = appendMember(b, "version", e.Version)
 	}
 	b = append(b, `,"bytes":`...)
 	b = strconv.AppendInt(b, e.Bytes, 10)

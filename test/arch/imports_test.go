@@ -222,7 +222,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "access/keys"):
 		return []string{"access/actions", "database", "metastore"}, true
 	case within(dir, "admin"):
-		return slices.Concat([]string{"internal/task"}, services, contracts, pure), true
+		return slices.Concat([]string{"internal/task", "internal/units"}, services, contracts, pure), true
 	case within(dir, "database"):
 		return []string{"access/actions"}, true
 	case within(dir, "bytestore"):
