@@ -37,6 +37,7 @@ func TestBrokenServersAreFound(t *testing.T) {
 		breakages []breakage
 	}{
 		{openService(t, access.ReadsPublic), conformance.Options{}, brokenBlobs()},
+		{openService(t, access.ReadsPublic), conformance.Options{}, brokenVersions()},
 		{openService(t, access.ReadsPaid), conformance.Options{}, brokenPayments()},
 		{operated, conformance.Options{URL: "/sluice", Key: operator}, brokenPlaces()},
 		{office, conformance.Options{URL: "/sluice", Key: tenant, Account: account}, brokenPermission()},

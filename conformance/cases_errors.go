@@ -162,8 +162,10 @@ var serviceCases = []Case{
 	{Name: "service/features", Section: operations, Level: Extended, check: func(c *trial) {
 		var info wire.Info
 		c.without().send(request{method: "GET", target: "/v1/info"}).want(200).json(&info)
-		if !slices.Contains(info.Features, wire.FeatureCopy) || !slices.Contains(info.Features, wire.FeatureMove) {
-			c.fatalf("features is %q, without copy or move", info.Features)
+		for _, feature := range []string{wire.FeatureCopy, wire.FeatureMove, wire.FeatureVersions} {
+			if !slices.Contains(info.Features, feature) {
+				c.fatalf("features is %q, without %s", info.Features, feature)
+			}
 		}
 	}},
 	{Name: "service/limits", Section: unitsLimits, Level: Extended, check: func(c *trial) {

@@ -32,8 +32,8 @@ func TestServersConform(t *testing.T) {
 		{"local, paid reads", openService(t, access.ReadsPaid), conformance.Options{}},
 		{"hosted", hosted, conformance.Options{URL: "/sluice", Key: key, Account: account}},
 		{"hosted, key for all accounts", open, conformance.Options{URL: "/sluice", Key: anyAccount, Match: regexp.MustCompile("^hosted/|^channel/open")}},
-		{"hosted, administrator", office, conformance.Options{URL: "/sluice", Key: administrator, Account: account, Match: regexp.MustCompile("^admin/|^place/")}},
-		{"hosted, operator", operated, conformance.Options{URL: "/sluice", Key: operator, Account: account, Match: regexp.MustCompile("^admin/|^place/")}},
+		{"hosted, administrator", office, conformance.Options{URL: "/sluice", Key: administrator, Account: account, Match: regexp.MustCompile("^admin/|^place/|^version/")}},
+		{"hosted, operator", operated, conformance.Options{URL: "/sluice", Key: operator, Account: account, Match: regexp.MustCompile("^admin/|^place/|^version/")}},
 	}
 	checked := map[string]bool{}
 	for _, run := range runs {

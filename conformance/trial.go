@@ -32,6 +32,7 @@ type trialState struct {
 	blobs    []string  // targets of blobs that may have been stored
 	uploads  []string  // ids of uploads that may be open
 	undo     []request // that end what the case has set
+	kept     []string  // accounts with versions
 }
 
 // Outcome is how a case ended.
@@ -395,14 +396,26 @@ func (c *trial) remove() {
 			c.leave("blob " + strings.TrimPrefix(target, "/v1/blobs/"))
 		}
 	}
+	for _, account := range c.state.kept {
+		if !try(func() { cleaner.removeVersions(account) }) {
+			c.leave("versions " + account + "/" + c.prefix)
+		}
+	}
 }
 
 // attempt sends a request that removes something. It reports whether there was a response.
 func (c *trial) attempt(removal request) (r *response, done bool) {
+	done = try(func() { r = c.send(removal) })
+	return r, done
+}
+
+// try reports whether f does not end the case.
+func try(f func()) (done bool) {
 	defer func() {
 		if _, stopped := recover().(stop); stopped {
-			r, done = nil, false
+			done = false
 		}
 	}()
-	return c.send(removal), true
+	f()
+	return true
 }

@@ -1,0 +1,52 @@
+package conformance_test
+
+import (
+	"net/http"
+	"strings"
+)
+
+// brokenVersions breaks a local instance.
+func brokenVersions() []breakage {
+	const path = "/v1/versions/"
+	reads, heads, copies, deletes, lists := matches{"GET", path}, matches{"HEAD", path}, matches{"POST", path}, matches{"DELETE", path}, matches{"GET", "/v1/versions"}
+	settings, recorded := matches{"PUT", "/v1/admin/versions/"}, matches{"GET", "/v1/admin/actions"}
+	header := func(name, from, to string) func(http.Handler) http.Handler {
+		return answers(reads, func(a *answer, _ *http.Request) { a.header.Set(name, strings.Replace(a.header.Get(name), from, to, 1)) })
+	}
+	return []breakage{
+		{"a version is the current one", "^version/(kept|is-read)", requests(reads, func(r *http.Request) {
+			if parts := strings.SplitN(r.URL.EscapedPath(), "/", 6); len(parts) == 6 {
+				r.URL.Path, r.URL.RawPath = "/v1/blobs/"+parts[3]+"/"+parts[5], ""
+			}
+		})},
+		{"nothing is kept", "^version/(kept|restore)", bodies(settings, func(o map[string]any) { o["keep"] = "off" })},
+		{"keeping does not end", "^version/settings", bodies(settings, func(o map[string]any) { o["keep"] = "on" })},
+		{"a number is ignored", "^version/settings", bodies(settings, func(o map[string]any) { delete(o, "most") })},
+		{"unknown settings are accepted", "^version/setting-refused", status(settings, 400, 200)},
+		{"conditions of settings are ignored", "^version/administration", requests(settings, func(r *http.Request) { r.Header.Set("If-Match", "*") })},
+		{"settings are not recorded", "^version/administration", entries(recorded, "actions", func([]any) []any { return []any{} })},
+		{"writes have no version", "^version/kept", losing(puts, "Blob-Version")},
+		{"deletions have no version", "^version/kept", losing(matches{"DELETE", "/v1/blobs/"}, "Blob-Version")},
+		{"moves have no version", "^version/move", losing(matches{"POST", "/v1/blobs/"}, "Blob-Version")},
+		{"uploads have no version", "^version/move", losing(completes, "Blob-Version")},
+		{"a mark is an absent version", "^version/kept", losing(reads, "Blob-Deleted")},
+		{"a mark is an empty blob", "^version/kept", status(reads, 404, 200)},
+		{"caches may keep a version", "^version/kept", header("Cache-Control", "private", "public")},
+		{"ranges are ignored", "^version/is-read", without(reads, "Range")},
+		{"conditions are ignored", "^version/is-read", without(reads, "If-Match")},
+		{"a version is never 304", "^version/is-read", without(reads, "If-None-Match")},
+		{"HEAD has no properties", "^version/is-read", losing(heads, "Content-Type")},
+		{"malformed ids are absent", "^version/malformed", status(reads, 400, 404)},
+		{"a restore does nothing", "^version/restore", swallowing(copies, 200, `{}`)},
+		{"a restore ignores its conditions", "^version/restore", bodies(copies, func(o map[string]any) { delete(o, "ifNoneMatch") })},
+		{"a mark is restored", "^version/restore", status(copies, 404, 200)},
+		{"a copy ignores the conditions on the version", "^version/copy", without(copies, "If-Match")},
+		{"a version is moved", "^version/copy", status(copies, 400, 200)},
+		{"a version stays", "^version/delete", swallowing(deletes, 204, "")},
+		{"a deletion ignores its conditions", "^version/delete", without(deletes, "If-Match")},
+		{"versions are reversed", "^version/list", entries(lists, "versions", reversed)},
+		{"the list loses its last version", "^version/list", entries(lists, "versions", withoutLast)},
+		{"afterVersion is ignored", "^version/list", query(lists, func(values map[string][]string) { delete(values, "afterVersion") })},
+		{"the delimiter is ignored", "^version/list", query(lists, func(values map[string][]string) { delete(values, "delimiter") })},
+	}
+}
