@@ -51,6 +51,7 @@ func TestCacheInFront(t *testing.T) {
 			c.expires()
 			c.queries()
 			c.closed()
+			c.versions()
 		})
 	}
 }
@@ -314,4 +315,42 @@ func (c *cdn) closed() {
 		c.origin.Must(200, "PATCH", "/v1/admin/places/0x1?prefix=shut/", []byte(change.undo))
 	}
 	each(served, "is not served again")
+}
+
+// versions reads versions through the cache, which keeps the blob and no version. After the current
+// version's deletion and the documented purge, it serves the version before.
+func (c *cdn) versions() {
+	c.T.Helper()
+	c.origin.Must(200, "PUT", "/v1/admin/versions/0x1", []byte(`{"keep": "on"}`), "If-Match", "*")
+	target, holder := e2e.BlobTarget("0x1", "kept"), c.As(c.origin.Key)
+	var versions []string
+	bodies := []string{"first", "second"}
+	for _, body := range bodies {
+		version := c.origin.Must(204, "PUT", target, []byte(body), "Cache-Control", "max-age=600, immutable").Header.Get("Blob-Version")
+		versions = append(versions, "/v1/versions/0x1/"+version+"/kept")
+		c.Do("GET", target+"?version="+version, nil)
+	}
+	c.purge()
+	c.Holds(target, []byte("second"))
+	for range 2 {
+		for i, version := range versions {
+			for _, spelled := range []string{version, version + "?version=x", strings.Replace(version, "/kept", "/%6bept", 1)} {
+				r := holder.Must(200, "GET", spelled, nil)
+				if string(r.Body) != bodies[i] || r.Header.Get("X-Cache") == "HIT" || r.Header.Get("Cache-Control") != "private, no-cache" {
+					c.T.Errorf("%s: %v with %v", spelled, r, r.Header)
+				}
+				e2e.CheckProblem(c.T, c.Do("GET", spelled, nil), 401, "credential_required")
+			}
+		}
+	}
+	holder.Must(204, "DELETE", versions[1], nil)
+	if r := c.Must(200, "GET", target, nil); string(r.Body) != "second" {
+		c.T.Errorf("the cache had no copy: %v", r)
+	}
+	c.purge()
+	for range 2 {
+		c.Holds(target, []byte("first"))
+		e2e.CheckProblem(c.T, holder.Do("GET", versions[1], nil), 404, "blob_not_found")
+		holder.Holds(versions[0], []byte("first"))
+	}
 }
