@@ -43,8 +43,8 @@ func TestCommand(t *testing.T) {
 		{"paid reads", paid, "", nil},
 		{"hosted", hosted, ofOne, []string{"--account", account}},
 		{"hosted, key for all accounts", hosted, ofAll, []string{"--run", "^hosted/|^channel/"}},
-		{"hosted, administrator", hosted, administrator, []string{"--account", account, "--run", "^admin/|^place/"}},
-		{"hosted, operator", hosted, operator, []string{"--run", "^admin/|^place/"}},
+		{"hosted, administrator", hosted, administrator, []string{"--account", account, "--run", "^admin/|^place/|^version/"}},
+		{"hosted, operator", hosted, operator, []string{"--run", "^admin/|^place/|^version/"}},
 	} {
 		for _, name := range runCommand(t, run.server, run.name, run.key, run.flags) {
 			checked[name] = true
