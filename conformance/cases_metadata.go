@@ -243,12 +243,14 @@ var expiryCases = []Case{
 	}},
 }
 
-// putExpired stores a blob that expires within a second, and waits until it has expired.
-func (c *trial) putExpired(name, body string) {
-	c.put(name, body, "Blob-Expires", time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)).want(204)
+// putExpired stores a blob that expires within a second, waits until it has expired, and returns
+// the response to its PUT.
+func (c *trial) putExpired(name, body string) *response {
+	r := c.put(name, body, "Blob-Expires", time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)).want(204)
 	for deadline := time.Now().Add(10 * time.Second); c.get(name).status == 200; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.fatalf("a blob that should have expired 9 seconds ago is still read")
 		}
 	}
+	return r
 }

@@ -223,6 +223,18 @@ var versionCases = []Case{
 		c.wantVersion(made, "b", "uploaded")
 		c.wantVersions("a- a b* b")
 	}},
+	{Name: "version/expired", Section: versionRules, Level: Extended, check: func(c *trial) {
+		c = c.keeps()
+		id := c.putExpired("a", copied).made()
+		c.get("a").refused(410, "blob_expired")
+		c.wantVersion(id, "a", copied)
+		if kept := c.versions("").Versions; len(kept) == 0 || kept[len(kept)-1].Version != id || kept[len(kept)-1].Current {
+			c.fatalf("the versions are %+v", kept)
+		}
+		c.post(c.version(id, "a"), c.copyBody("a")).want(200)
+		c.get("a").want(200).wantBody(copied).wantNo("Blob-Expires")
+		c.wantVersion(id, "a", copied)
+	}},
 	{Name: "version/settings", Section: versionRules, Level: Extended, check: func(c *trial) {
 		c = c.keeps()
 		c.keep(`{"keep": "on", "most": 1}`).want(200)
