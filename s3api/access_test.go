@@ -105,6 +105,7 @@ var samples = map[string]sample{
 	"DeleteBucket":            {path: "/ours"},
 	"GetBucketLocation":       {path: "/ours?location"},
 	"GetBucketVersioning":     {path: "/ours?versioning"},
+	"PutBucketVersioning":     {path: "/ours?versioning", body: "<VersioningConfiguration/>"},
 	"GetBucketAcl":            {path: "/ours?acl"},
 	"ListMultipartUploads":    {path: "/ours?uploads"},
 	"ListObjectsV2":           {path: "/ours?list-type=2"},

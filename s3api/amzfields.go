@@ -31,7 +31,7 @@ var knownFields = map[string]demand{
 	"Mp-Object-Size": "CompleteMultipartUpload",
 
 	// They ask for nothing that differs here.
-	"Bypass-Governance-Retention": optional, "Cf-Id": optional, "Id-2": optional, "Mfa": optional, "Object-Annotation-Directive": optional,
+	"Bypass-Governance-Retention": optional, "Cf-Id": optional, "Id-2": optional, "Object-Annotation-Directive": optional,
 	"Object-Ownership": optional, "Optional-Object-Attributes": optional, "Region-Set": optional, "Request-Id": optional, "Request-Payer": optional,
 	"Server-Side-Encryption": optional, "Te": optional, "User-Agent": optional,
 }

@@ -25,7 +25,7 @@ func (s *Server) getAttributes(x *call) error {
 	}
 	c, err := s.open(x)
 	if err != nil {
-		return exchange.BlobError(err)
+		return err
 	}
 	defer c.Close()
 	var result document.GetObjectAttributesResponse
@@ -48,6 +48,7 @@ func (s *Server) getAttributes(x *call) error {
 		}
 	}
 	x.Fields.Set("Last-Modified", exchange.Date(c.Modified))
+	x.setVersion(&c.Blob)
 	return x.writeXML(http.StatusOK, result)
 }
 

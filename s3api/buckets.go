@@ -163,7 +163,7 @@ func (s *Server) needBucket(ctx context.Context, account string) error {
 // missing returns an error about a request to an account's bucket, which is that there is no bucket
 // rather than that there is no object.
 func (s *Server) missing(ctx context.Context, account string, err error) error {
-	if !errors.Is(err, exchange.ErrNoBlob) {
+	if !errors.Is(err, exchange.ErrNoBlob) && !errors.Is(err, errNoVersion) {
 		return err
 	}
 	return cmp.Or(s.needBucket(ctx, account), err)
@@ -264,9 +264,11 @@ func (s *Server) deleteBucket(x *call) error {
 // list a bucket that was opened.
 func (s *Server) getACL(x *call) error {
 	if x.level == objectLevel {
-		if _, err := s.lookUp(x); err != nil {
+		b, err := s.lookUp(x)
+		if err != nil {
 			return err
 		}
+		x.setVersion(&b)
 	}
 	list := document.AccessControlPolicy{Owner: ownerOf(x.account)}
 	if x.level == bucketLevel {
@@ -294,6 +296,11 @@ func (s *Server) putACL(x *call) error {
 	if err == nil && x.level == bucketLevel {
 		err = s.setBucketList(x)
 	}
+	if err == nil && x.version.stated {
+		var b metastore.Blob
+		b, err = s.lookUp(x)
+		x.setVersion(&b)
+	}
 	return x.done(err, http.StatusOK)
 }
 
@@ -313,19 +320,30 @@ func (x *call) place() metastore.BlobName {
 	return blob.Place(x.account, x.key)
 }
 
-// open opens the blob that the request names.
+// open opens the object or the version that the request names.
 func (s *Server) open(x *call) (*blob.Content, error) {
-	at := x.place()
-	return s.blobs.Open(x.Request.Context(), at.Account, at.Name)
+	return s.openNamed(x, x.account, x.key, x.version)
 }
 
-// lookUp returns the blob that the request names.
-func (s *Server) lookUp(x *call) (metastore.Blob, error) { return s.lookUpAt(x, x.place()) }
+// lookUp returns the object or the version that the request names, or the record of its bucket.
+func (s *Server) lookUp(x *call) (metastore.Blob, error) {
+	if x.level == bucketLevel {
+		return s.record(x)
+	}
+	return closed(s.open(x))
+}
 
-func (s *Server) lookUpAt(x *call, at metastore.BlobName) (metastore.Blob, error) {
+// record returns the bucket's record.
+func (s *Server) record(x *call) (metastore.Blob, error) {
+	at := blob.RecordOf(x.account)
 	c, err := s.blobs.Open(x.Request.Context(), at.Account, at.Name)
+	return closed(c, exchange.BlobError(err))
+}
+
+// closed closes a content that was opened, and returns its blob.
+func closed(c *blob.Content, err error) (metastore.Blob, error) {
 	if err != nil {
-		return metastore.Blob{}, exchange.BlobError(err)
+		return metastore.Blob{}, err
 	}
 	defer c.Close()
 	return c.Blob, nil

@@ -18,56 +18,72 @@ import (
 	"sluice/wire"
 )
 
-// splitCopySource returns the bucket and the key that a copy source names. The client escapes it as
-// in a URL, a part or the whole, and may write a space as "+". Like Amazon, it is decoded once,
-// before it is split, and a leading slash is ignored. A "?" that is not escaped begins a version's
-// id, and objects have only the version "null".
-func splitCopySource(text string) (bucket, key string, err error) {
+// splitCopySource returns the bucket, the key and the version that a copy source names. The client
+// escapes it as in a URL, a part or the whole, and may write a space as "+". Like Amazon, it is
+// decoded once, before it is split, and a leading slash is ignored. A "?" that is not escaped
+// begins a version's id.
+func splitCopySource(text string) (bucket, key string, version versionID, err error) {
 	malformed := refuseWith("InvalidArgument", wire.CodeBadHeader, "x-amz-copy-source must be BUCKET/KEY, encoded as in a URL")
 	text, parameters, _ := strings.Cut(text, "?")
-	version, stated := strings.CutPrefix(parameters, "versionId=")
+	id, stated := strings.CutPrefix(parameters, "versionId=")
 	switch {
 	case parameters != "" && !stated:
-		return "", "", malformed
-	case version != "" && version != "null":
-		return "", "", errNoVersion
+		return "", "", versionID{}, malformed
+	case id != "":
+		if version, err = parseVersion(id); err != nil {
+			return "", "", versionID{}, err
+		}
 	}
 	decoded, err := url.QueryUnescape(text)
 	bucket, key, found := strings.Cut(strings.TrimPrefix(decoded, "/"), "/")
 	if err != nil || !found || bucket == "" || key == "" {
-		return "", "", malformed
+		return "", "", versionID{}, malformed
 	}
-	return bucket, key, nil
+	return bucket, key, version, nil
 }
 
-// errNoVersion is returned for a version that an object cannot have.
-var errNoVersion = &refusal{code: "NoSuchVersion", as: wire.CodeBlobNotFound, detail: `an object has only the version "null"`}
+// source is the object that a request copies from, or a version of it.
+type source struct {
+	metastore.BlobName // its bucket's account, and its key
+	version            versionID
+}
 
-// copySource returns the blob that a request copies from. The caller must be allowed to read it.
-func (s *Server) copySource(x *call) (metastore.BlobName, error) {
-	bucket, key, err := splitCopySource(x.header.Get(fieldCopySource))
+// copySource returns the request's source. The caller must be allowed to read it.
+func (s *Server) copySource(x *call) (of source, err error) {
+	bucket, key, version, err := splitCopySource(x.header.Get(fieldCopySource))
 	if err != nil {
-		return metastore.BlobName{}, err
+		return of, err
 	}
 	if err := checkKey(key); err != nil {
-		return metastore.BlobName{}, err
+		return of, err
 	}
 	account, err := s.accountOf(bucket)
 	if err == nil {
 		err = checkOwner(x.header, "X-Amz-Source-Expected-Bucket-Owner", account)
 	}
 	if err != nil {
-		return metastore.BlobName{}, err
+		return of, err
 	}
 	from, err := s.places.Account(x.Request.Context(), account)
 	if err != nil {
-		return metastore.BlobName{}, err
+		return of, err
 	}
 	to, err := s.places.Account(x.Request.Context(), x.account)
+	of = source{metastore.BlobName{Account: account, Name: key}, version}
 	if err == nil {
-		err = x.PermitCopy(from.At(key), to.At(x.key), metastore.BlobName{Account: account, Name: key}, true)
+		err = x.PermitCopy(from.At(key), to.At(x.key), of.BlobName, true)
 	}
-	return blob.Place(account, key), err
+	if err == nil && version.stated && x.HoldsRead(account, key) {
+		err = x.GrantMore(access.ScopeRead, account, key) // also when the copy takes effect
+	}
+	return of, err
+}
+
+// setSource sets the field with the version that was copied, as setVersion does.
+func (x *call) setSource(version versionID, b *metastore.Blob) {
+	if b.Versioned || version.stated {
+		x.Fields.Set(fieldFromVersion, idOf(b))
+	}
 }
 
 // sourceConditions returns a copy's conditions on its source. S3 joins them as it does for a read:
@@ -101,12 +117,17 @@ func (s *Server) sourcePrecondition(h http.Header) (metastore.Precondition, erro
 
 // copyObject serves CopyObject, which moves no byte.
 func (s *Server) copyObject(x *call) error {
-	o, err := s.parseCopy(x)
+	from, err := s.copySource(x)
 	if err != nil {
 		return err
 	}
-	x.Access.FromAccount, x.Access.FromName = accountOfPlace(o.From), o.From.Name
+	o, err := s.parseCopy(x, from)
+	if err != nil {
+		return err
+	}
+	x.Access.FromAccount, x.Access.FromName, x.Access.Version = from.Account, from.Name, from.version.String()
 	b, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
+		x.setSource(from.version, &source)
 		if err := s.ensureBucket(x); err != nil {
 			return nil, err
 		}
@@ -116,6 +137,7 @@ func (s *Server) copyObject(x *call) error {
 		return err
 	}
 	x.Access.Bytes = b.Size
+	x.setVersion(&b)
 	x.setExpiration(&b)
 	return x.writeXML(http.StatusOK, document.Copied("CopyObjectResult", b.Modified, checksum.ETag(b.Size, b.CRC64), checksumsOf(&b)))
 }
@@ -142,20 +164,30 @@ func (s *Server) copy(x *call, o blob.CopyOptions, reserve func(ctx context.Cont
 		exchange.Confirm(reserved, err)
 	}
 	if errors.Is(err, metastore.ErrNoSource) {
-		err = s.missing(x.Request.Context(), accountOfPlace(o.From), exchange.BlobError(err))
+		account := accountOfPlace(o.From)
+		if o.FromVersion != nil {
+			err = s.noVersion(x, *o.FromVersion)
+		} else if err = exchange.BlobError(err); o.From == o.To {
+			err = s.noObject(x, account, o.From.Name, err)
+		}
+		err = s.missing(x.Request.Context(), account, err)
 	}
 	return b, err
 }
 
-// parseCopy returns a request's source, and its statements about the copy.
-func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
+// parseCopy returns a request's statements about the copy.
+func (s *Server) parseCopy(x *call, from source) (o blob.CopyOptions, err error) {
 	h := x.header
-	if o.From, err = s.copySource(x); err != nil {
-		return o, err
-	}
-	o.To, o.Owner, o.Permit = blob.Place(x.account, x.key), x.Owner(), x.Recheck
+	o.From, o.To, o.Owner, o.By, o.Permit = blob.Place(from.Account, from.Name), blob.Place(x.account, x.key), x.Owner(), x.By(), x.Recheck
 	if o.Source, err = s.sourcePrecondition(h); err != nil {
 		return o, err
+	}
+	switch {
+	case from.version.stated && x.readsVersions(from.Account, from.Name):
+		version := from.version.of(o.From)
+		o.FromVersion = &version
+	case from.version.stated:
+		o.Source = x.isCurrent(from, o.Source)
 	}
 	if o.Precondition, err = s.writeConditions(destinationConditions(h)); err != nil {
 		return o, err
@@ -167,11 +199,26 @@ func (s *Server) parseCopy(x *call) (o blob.CopyOptions, err error) {
 	}
 	// A class or an encryption counts whatever it was before.
 	changes := restated || h.Get("X-Amz-Storage-Class") != "" || h.Get(fieldEncryption) != ""
-	if !changes && o.From == o.To {
+	if !changes && o.From == o.To && o.FromVersion == nil {
 		return o, refuseWith("InvalidRequest", wire.CodeBadHeader, "an object can be copied to itself only with x-amz-metadata-directive: REPLACE, a storage class or an encryption")
 	}
 	o.Restate, err = s.restate(x, restated)
 	return o, err
+}
+
+// isCurrent adds to the conditions of a copy, which may be nil, that the version which the source
+// names is the current one.
+func (x *call) isCurrent(from source, conditions metastore.Precondition) metastore.Precondition {
+	denied := x.requireRead(from.Account, from.Name)
+	return func(current *metastore.Blob) error {
+		if !from.version.of(from.BlobName).Is(current) {
+			return denied
+		}
+		if conditions == nil {
+			return nil
+		}
+		return conditions(current)
+	}
 }
 
 // restate returns the function that sets the members of a copy which are not the source's bytes.

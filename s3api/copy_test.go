@@ -41,7 +41,7 @@ func TestCopyRefuses(t *testing.T) {
 	s.want(t, 200, "PUT", "/bucket/a", "x")
 	s.refused(t, 404, "NoSuchKey", "PUT", "/bucket/b", "", "X-Amz-Copy-Source", "/bucket/none")
 	s.refused(t, 400, "InvalidRequest", "PUT", "/bucket/a", "", "X-Amz-Copy-Source", "/bucket/a")
-	s.refused(t, 404, "NoSuchVersion", "PUT", "/bucket/b", "", "X-Amz-Copy-Source", "/bucket/a?versionId=1")
+	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/b", "", "X-Amz-Copy-Source", "/bucket/a?versionId=1")
 	s.refused(t, 400, "InvalidArgument", "PUT", "/bucket/b", "", "X-Amz-Copy-Source", "/bucket/a", "X-Amz-Metadata-Directive", "MERGE")
 	s.refused(t, 412, "PreconditionFailed", "PUT", "/bucket/b", "", "X-Amz-Copy-Source", "/bucket/a", "X-Amz-Copy-Source-If-None-Match", etagOf("x"))
 	s.want(t, 404, "HEAD", "/bucket/b", "")
@@ -86,7 +86,7 @@ func TestCopySources(t *testing.T) {
 		{"team/dir/", "team", "dir/"},
 		{"arn:aws:s3:us-east-1:123456789012:accesspoint/p/object/a", "arn:aws:s3:us-east-1:123456789012:accesspoint", "p/object/a"},
 	} {
-		bucket, key, err := splitCopySource(test.source)
+		bucket, key, _, err := splitCopySource(test.source)
 		testenv.Equal(t, fmt.Sprintf("%q %q %v", bucket, key, err), fmt.Sprintf("%q %q <nil>", test.bucket, test.key), "%s", test.source)
 	}
 	s := newService(t)
@@ -105,12 +105,12 @@ func FuzzCopySources(f *testing.F) {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		_, _, _ = splitCopySource(key) // it must not panic
+		_, _, _, _ = splitCopySource(key) // it must not panic
 		if key == "" {
 			return
 		}
 		for _, source := range []string{url.QueryEscape("team/" + key), "/team/" + strings.ReplaceAll(url.QueryEscape(key), "+", "%20")} {
-			bucket, got, err := splitCopySource(source)
+			bucket, got, _, err := splitCopySource(source)
 			testenv.Equal(t, fmt.Sprint(bucket, "/", got, err), fmt.Sprint("team/", key, nil), "%s", source)
 		}
 	})

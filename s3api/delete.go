@@ -3,14 +3,13 @@ package s3api
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sluice/access"
-	"sluice/blob"
 	"sluice/checksum"
 	"sluice/exchange"
 	"sluice/internal/auditlog"
@@ -52,8 +51,8 @@ func (s *Server) deleteObjects(x *call) error {
 		return err
 	}
 	x.Allowance.Spend(int64(len(wanted.Objects) - 1))
-	errs, existed := s.deleteAll(x, wanted.Objects)
-	if !existed {
+	removed, errs := s.deleteAll(x, wanted.Objects)
+	if !slices.ContainsFunc(removed, func(r metastore.Removed) bool { return r.Existed }) {
 		if err := s.needBucket(x.Request.Context(), x.account); err != nil {
 			return err
 		}
@@ -61,31 +60,28 @@ func (s *Server) deleteObjects(x *call) error {
 	x.Access = auditlog.Access{} // there is a line for each key
 	var result document.DeleteResult
 	for i, o := range wanted.Objects {
-		x.Audit(auditlog.Access{Action: auditlog.Delete, Account: x.account, Name: o.Key}, errs[i])
+		x.Audit(auditlog.Access{Action: auditlog.Delete, Account: x.account, Name: o.Key, Version: o.VersionID[:min(len(o.VersionID), 32)]}, errs[i])
 		switch err := errs[i]; {
 		case err != nil:
 			row := errorTable.RowOf(err)
 			result.Errors = append(result.Errors, document.DeleteError{Key: document.Name(o.Key), VersionID: o.VersionID, Code: codeOf(row, err), Message: exchange.Sentence(row.Detail)})
 		case !wanted.Quiet:
-			result.Deleted = append(result.Deleted, document.Deleted{Key: document.Name(o.Key), VersionID: o.VersionID})
+			mark, id := markOf(&removed[i])
+			result.Deleted = append(result.Deleted, document.Deleted{Key: document.Name(o.Key), VersionID: o.VersionID, Mark: mark, MarkID: id})
 		}
 	}
 	return x.writeXML(http.StatusOK, result)
 }
 
-// deleteAll deletes keys and returns each one's error, and whether any of them existed.
-func (s *Server) deleteAll(x *call, objects []document.DeletedObject) (errs []error, existed bool) {
-	errs = make([]error, len(objects))
-	var found atomic.Bool
+// deleteAll deletes keys and versions, and returns each one's result.
+func (s *Server) deleteAll(x *call, objects []document.DeletedObject) (removed []metastore.Removed, errs []error) {
+	removed, errs = make([]metastore.Removed, len(objects)), make([]error, len(objects))
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range min(deletesAtOnce, len(objects)) {
 		workers.Go(func() {
 			for i := range next {
-				var there bool
-				if there, errs[i] = s.deleteOne(x, objects[i]); there {
-					found.Store(true)
-				}
+				removed[i], errs[i] = s.deleteOne(x, objects[i])
 			}
 		})
 	}
@@ -94,27 +90,29 @@ func (s *Server) deleteAll(x *call, objects []document.DeletedObject) (errs []er
 	}
 	close(next)
 	workers.Wait()
-	return errs, found.Load()
+	return removed, errs
 }
 
-func (s *Server) deleteOne(x *call, o document.DeletedObject) (existed bool, err error) {
-	if o.VersionID != "" && o.VersionID != "null" {
-		return false, errNoVersion
+func (s *Server) deleteOne(x *call, o document.DeletedObject) (removed metastore.Removed, err error) {
+	var version versionID
+	if o.VersionID != "" {
+		if version, err = parseVersion(o.VersionID); err != nil {
+			return removed, errNoVersion // which Amazon reports here
+		}
 	}
 	if err := checkKey(o.Key); err != nil {
-		return false, err
+		return removed, err
 	}
 	if x.Caller != nil {
 		if err := x.Caller.Allows(access.ScopeWrite, x.account, o.Key); err != nil {
-			return false, err
+			return removed, err
 		}
 	}
 	precondition, err := deleteCondition(o)
 	if err != nil {
-		return false, err
+		return removed, err
 	}
-	at := blob.Place(x.account, o.Key)
-	return s.blobs.Remove(x.Request.Context(), at.Account, at.Name, precondition)
+	return s.remove(x, o.Key, version, precondition)
 }
 
 // deleteCondition returns the conditions that a key has in the list, or nil.

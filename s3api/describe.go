@@ -12,7 +12,7 @@ import (
 	"sluice/wire"
 )
 
-// described is a request's description of the blob that it stores.
+// described is how a request describes its blob.
 type described struct {
 	contentType string
 	metadata    string

@@ -14,6 +14,9 @@ const (
 	fieldCopySource   = "X-Amz-Copy-Source"
 	fieldTagging      = "X-Amz-Tagging" // and the property that keeps the tags
 	fieldTaggingCount = "X-Amz-Tagging-Count"
+	fieldVersion      = "X-Amz-Version-Id"
+	fieldFromVersion  = "X-Amz-Copy-Source-Version-Id"
+	fieldMark         = "X-Amz-Delete-Marker"
 	metaPrefix        = "X-Amz-Meta-"
 	// fieldEncryption asks for encryption, and reports it.
 	fieldEncryption = "X-Amz-Server-Side-Encryption"
@@ -26,7 +29,7 @@ const (
 var objectFields = []string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
 	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", fieldEncryption, "X-Amz-Expiration", "X-Amz-Mp-Parts-Count",
-	fieldTaggingCount,
+	fieldTaggingCount, fieldVersion, fieldFromVersion,
 }
 
 // removeObjectFields removes the fields that a handler has set for its own response.

@@ -30,7 +30,7 @@ func (s *Server) getObject(x *call) error {
 	}
 	c, err := s.open(x)
 	if err != nil {
-		return exchange.BlobError(err)
+		return err
 	}
 	defer c.Close()
 
@@ -76,6 +76,7 @@ func (s *Server) setObjectFields(x *call, b *metastore.Blob, v headers.Validator
 	x.setMetadata(headers.Metadata(b.Metadata))
 	x.setTagCount(b)
 	x.setExpiration(b)
+	x.setVersion(b)
 }
 
 // selectedPart returns which part the request asks for, by its number, or 0.

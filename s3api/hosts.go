@@ -15,7 +15,7 @@ import (
 // change another bucket.
 type hosts struct {
 	domains []string // below which buckets are hosts; a longer one precedes a shorter one
-	own     string   // the host of the service's native interface, or ""
+	own     string   // the native interface's host, or ""
 	local   bool     // the instance is local, where exchange.Door refuses unknown hosts
 }
 

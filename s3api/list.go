@@ -2,11 +2,14 @@ package s3api
 
 import (
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"sluice/blob"
 	"sluice/checksum"
+	"sluice/database"
 	"sluice/exchange"
 	"sluice/metastore"
 	"sluice/s3api/internal/checksums"
@@ -22,6 +25,18 @@ type listing struct {
 	limit                    int
 	encoding                 string
 	owner                    bool
+	versions                 bool              // it lists versions, beginning behind afterVersion
+	afterVersion             metastore.Version // a version of after; zero: behind all of them
+}
+
+// group returns the group that the listing's start lies in, or "".
+func (l listing) group() string {
+	rest, within := strings.CutPrefix(l.after, l.prefix)
+	before, _, grouped := strings.Cut(rest, l.delimiter)
+	if l.delimiter == "" || !within || !grouped {
+		return ""
+	}
+	return l.prefix + before + l.delimiter
 }
 
 // parseListing parses the parameters that both versions have.
@@ -100,29 +115,64 @@ func (s *Server) listObjectsV2(x *call) error {
 	})
 }
 
-// listVersions serves ListObjectVersions, by which tools empty a bucket: each object is its only
-// version.
+// listVersions serves ListObjectVersions. In an account that has ever kept versions it needs a key.
 func (s *Server) listVersions(x *call) error {
 	l, err := x.parseListing()
 	if err != nil {
 		return err
 	}
-	version := x.query.get("version-id-marker")
-	l.after, l.owner = x.query.get("key-marker"), true
-	if version != "" && (version != document.NullVersion || l.after == "") {
-		return parameterError("version-id-marker", `can only be "null", and needs a key-marker`)
+	if !x.readsVersions(x.account, l.prefix) {
+		keeping, err := s.blobs.Keeping(x.Request.Context(), x.account)
+		if err == nil && keeping.State != metastore.KeepNever {
+			err = x.requireRead(x.account, l.prefix)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	marker := x.query.get("version-id-marker")
+	l.after, l.owner, l.versions = x.query.get("key-marker"), true, true
+	if marker != "" {
+		if l.afterVersion, err = s.versionAfter(x, l.after, marker); err != nil {
+			return err
+		}
 	}
 	page, err := s.list(x, l)
 	if err != nil {
 		return err
 	}
 	result := document.ListVersionsResult{
-		Page: x.pageOf(l, page), KeyMarker: document.Name(l.after), VersionIDMarker: version, NextKeyMarker: document.Name(page.Next),
+		Page: x.pageOf(l, page), KeyMarker: document.Name(l.after), VersionIDMarker: marker, NextKeyMarker: document.Name(page.Next),
 	}
-	if result.IsTruncated {
-		result.NextVersionIDMarker = document.NullVersion
+	last := l.after
+	for i := range page.Blobs {
+		b, entry := &page.Blobs[i], &result.Contents[i]
+		entry.VersionID, entry.Mark, entry.Latest = idOf(b), b.Mark, b.Name != last || !b.Mark && b.Since.IsZero()
+		if last = b.Name; last == page.Next { // also for "null", which may be deleted before the next page
+			result.NextVersionIDMarker = metastore.VersionOf(b).String()
+		}
 	}
 	return x.writePage(page, result)
+}
+
+// versionAfter returns the version of a key that a marker names. "null" names none if it is not
+// there: then the page begins after the key's versions.
+func (s *Server) versionAfter(x *call, key, marker string) (id metastore.Version, err error) {
+	version, err := parseVersion(marker)
+	if err != nil || key == "" {
+		return id, parameterError("version-id-marker", "must be a version's id, and needs a key-marker")
+	}
+	if !version.null {
+		return version.id, nil
+	}
+	b, err := closed(s.blobs.OpenVersion(x.Request.Context(), version.of(blob.Place(x.account, key))))
+	switch {
+	case errors.Is(err, database.ErrNotFound):
+		return id, nil
+	case err != nil:
+		return id, exchange.BlobError(err)
+	}
+	return metastore.VersionOf(&b), nil
 }
 
 // list returns a page, or an error if there is neither an entry nor a bucket. It may have fewer
@@ -142,47 +192,49 @@ func (s *Server) listEntries(x *call, l listing) (metastore.Page, error) {
 	if err := x.HoldPage(l.limit); err != nil {
 		return metastore.Page{}, err
 	}
-	q := metastore.ListQuery{Account: x.account, Prefix: l.prefix, Delimiter: l.delimiter, After: l.after, Limit: l.limit, Bytes: exchange.PageBytes}
+	q := metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: x.account, Prefix: l.prefix, Delimiter: l.delimiter, After: l.after, Limit: l.limit, Bytes: exchange.PageBytes}}
+	if l.group() == "" {
+		q.AfterVersion = l.afterVersion
+	}
 	group, err := s.groupLeft(x, l)
-	if err != nil || group == "" {
-		page, err := s.listFrom(x, q)
-		return page, err
+	if err != nil {
+		return metastore.Page{}, err
+	}
+	if group == "" {
+		return s.listFrom(x, l, q)
 	}
 	if q.Limit--; q.Limit == 0 {
 		// Whatever follows the group is on the next page, if there is anything.
 		q.Limit, q.After = 1, group
-		rest, err := s.listFrom(x, q)
+		rest, err := s.listFrom(x, l, q)
 		page := metastore.Page{Prefixes: []string{group}}
 		if len(rest.Blobs)+len(rest.Prefixes) > 0 {
 			page.Next = group
 		}
 		return page, err
 	}
-	page, err := s.listFrom(x, q)
+	page, err := s.listFrom(x, l, q)
 	page.Prefixes = append([]string{group}, page.Prefixes...)
 	return page, err
 }
 
-func (s *Server) listFrom(x *call, q metastore.ListQuery) (metastore.Page, error) {
-	return s.blobs.ListKeys(x.Request.Context(), q)
+func (s *Server) listFrom(x *call, l listing, q metastore.VersionQuery) (metastore.Page, error) {
+	if !l.versions {
+		return s.blobs.ListKeys(x.Request.Context(), q.ListQuery)
+	}
+	page, err := s.blobs.ListKeyVersions(x.Request.Context(), q)
+	return metastore.Page{Blobs: page.Versions, Prefixes: page.Prefixes, Next: page.Next}, err
 }
 
 // groupLeft returns the group that the listing's start lies in, if it has keys after the start, and
 // otherwise "". S3 lists such a group, even if the client has seen it.
 func (s *Server) groupLeft(x *call, l listing) (string, error) {
-	rest, within := strings.CutPrefix(l.after, l.prefix)
-	if l.delimiter == "" || !within {
+	group := l.group()
+	if group == "" || group == l.after {
 		return "", nil
 	}
-	i := strings.Index(rest, l.delimiter)
-	if i < 0 {
-		return "", nil
-	}
-	group := l.prefix + rest[:i+len(l.delimiter)]
-	if group == l.after {
-		return "", nil
-	}
-	left, err := s.listFrom(x, metastore.ListQuery{Account: x.account, Prefix: group, After: l.after, Limit: 1})
+	q := metastore.ListQuery{Account: x.account, Prefix: group, After: l.after, Limit: 1}
+	left, err := s.listFrom(x, l, metastore.VersionQuery{ListQuery: q, AfterVersion: l.afterVersion})
 	if err != nil || len(left.Blobs) == 0 {
 		return "", err
 	}

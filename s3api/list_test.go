@@ -280,30 +280,19 @@ func TestBucketQuestions(t *testing.T) {
 	s.want(t, 200, "HEAD", "/bucket", "")
 }
 
-// TestVersions: each object is its only version, and is deleted by that id, as ceph's s3-tests and
-// mc empty a bucket.
+// TestVersions: where none are kept each object is its only version, and is deleted by that id, as
+// ceph's s3-tests and mc empty a bucket.
 func TestVersions(t *testing.T) {
 	s := newService(t)
 	keys := []string{"a", "b b", "dir/a", "dir/b", "é"}
 	for _, key := range keys {
 		s.want(t, 200, "PUT", "/bucket/"+url.PathEscape(key), key)
 	}
-	type sent struct {
-		IsTruncated         bool
-		NextKeyMarker       string
-		NextVersionIDMarker string `xml:"NextVersionIdMarker"`
-		Version             []struct {
-			Key, ETag string
-			VersionID string `xml:"VersionId"`
-			IsLatest  bool
-		}
-		CommonPrefixes []struct{ Prefix string }
-	}
 	query := url.Values{"versions": {""}, "max-keys": {"2"}}
 	var objects, listed string
-	for page := (sent{IsTruncated: true}); page.IsTruncated; {
-		page = decodedAs[sent](t, s.want(t, 200, "GET", "/bucket?"+query.Encode(), "").body)
-		for _, v := range page.Version {
+	for page := (sentVersions{IsTruncated: true}); page.IsTruncated; {
+		page = decodedAs[sentVersions](t, s.want(t, 200, "GET", "/bucket?"+query.Encode(), "").body)
+		for _, v := range page.versions() {
 			testenv.Equal(t, fmt.Sprint(v.VersionID, v.IsLatest, v.ETag), fmt.Sprint("null", true, etagOf(v.Key)), "%s", v.Key)
 			objects += "<Object><Key>" + v.Key + "</Key><VersionId>" + v.VersionID + "</VersionId></Object>"
 			listed += v.Key + ", "
@@ -312,8 +301,8 @@ func TestVersions(t *testing.T) {
 		query.Set("version-id-marker", page.NextVersionIDMarker)
 	}
 	testenv.Equal(t, listed, strings.Join(keys, ", ")+", ", "the keys")
-	page := decodedAs[sent](t, s.want(t, 200, "GET", "/bucket?versions&delimiter=/", "").body)
-	testenv.Equal(t, fmt.Sprint(len(page.Version), page.CommonPrefixes), "3 [{dir/}]", "with a delimiter")
+	page := decodedAs[sentVersions](t, s.want(t, 200, "GET", "/bucket?versions&delimiter=/", "").body)
+	testenv.Equal(t, fmt.Sprint(len(page.versions()), page.CommonPrefixes), "3 [{dir/}]", "with a delimiter")
 	for _, query := range []string{"version-id-marker=null", "key-marker=a&version-id-marker=x"} {
 		s.refused(t, 400, "InvalidArgument", "GET", "/bucket?versions&"+query, "")
 	}

@@ -65,7 +65,7 @@ func (s *Server) createUpload(x *call) error {
 	}
 	at := blob.Place(x.account, x.key)
 	u, err := s.blobs.Begin(x.Request.Context(), blob.BeginOptions{
-		Account: at.Account, Name: at.Name, Uneven: true, ContentType: d.contentType, Metadata: d.metadata, Expires: d.expires, Owner: x.Owner(),
+		Account: at.Account, Name: at.Name, Uneven: true, ContentType: d.contentType, Metadata: d.metadata, Expires: d.expires, Owner: x.Owner(), By: x.By(),
 	})
 	exchange.Confirm(reservation, err)
 	if err != nil {
@@ -93,7 +93,7 @@ func checksumOfUpload(h http.Header) (checksums.Type, checksums.Algorithm, error
 	return kind, algorithm, err
 }
 
-// findUpload returns the upload that the request names. It must be one of the bucket and the key.
+// findUpload returns the upload that the request names. It must be the bucket's and the key's.
 func (s *Server) findUpload(x *call) (metastore.Upload, error) {
 	u, err := s.blobs.FindUpload(x.Request.Context(), x.query.get("uploadId"))
 	switch {
@@ -168,16 +168,17 @@ func (s *Server) copyPart(x *call) error {
 	if err != nil {
 		return err
 	}
-	x.Access = auditlog.Access{Action: auditlog.Read, Account: accountOfPlace(from), Name: from.Name}
+	x.Access = auditlog.Access{Action: auditlog.Read, Account: from.Account, Name: from.Name, Version: from.version.String()}
 	condition, err := s.sourcePrecondition(x.header)
 	if err != nil {
 		return err
 	}
-	c, err := s.blobs.Open(x.Request.Context(), from.Account, from.Name)
+	c, err := s.openNamed(x, from.Account, from.Name, from.version)
 	if err != nil {
-		return s.missing(x.Request.Context(), accountOfPlace(from), exchange.BlobError(err))
+		return s.missing(x.Request.Context(), from.Account, err)
 	}
 	defer c.Close()
+	x.setSource(from.version, &c.Blob)
 	if condition != nil {
 		if err := condition(&c.Blob); err != nil {
 			return err
@@ -292,6 +293,7 @@ func (s *Server) completeUpload(x *call) error {
 			result = b
 		}
 	}
+	x.setVersion(&metastore.Blob{Content: done.Content, Modified: done.Modified, Versioned: done.Versioned})
 	x.SetValidators(headers.NewValidators(checksum.ETag(done.Size, done.CRC64), done.Modified, true, s.blobs.Now()))
 	x.Fields.Remove("Etag")
 	x.Fields.Remove("Last-Modified")

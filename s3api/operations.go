@@ -33,6 +33,8 @@ var routes = append(questions(), []route{
 	{http.MethodGet, bucketLevel, "publicAccessBlock", operation{name: "GetPublicAccessBlock", handle: (*Server).getPublicAccessBlock, scope: access.ScopeRead, some: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "publicAccessBlock", operation{name: "PutPublicAccessBlock", handle: (*Server).putPublicAccessBlock, scope: access.ScopeAdmin, writes: true, bucket: true}},
 	{http.MethodDelete, bucketLevel, "publicAccessBlock", operation{name: "DeletePublicAccessBlock", handle: (*Server).deletePublicAccessBlock, scope: access.ScopeWrite, writes: true, bucket: true}},
+	{http.MethodGet, bucketLevel, "versioning", operation{name: "GetBucketVersioning", handle: (*Server).getVersioning, scope: access.ScopeRead, some: true, bucket: true}},
+	{http.MethodPut, bucketLevel, "versioning", operation{name: "PutBucketVersioning", handle: (*Server).putVersioning, scope: access.ScopeAdmin, writes: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "acl", operation{name: "PutBucketAcl", handle: (*Server).putACL, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "", operation{name: "CreateBucket", handle: (*Server).createBucket, scope: access.ScopeWrite, some: true, writes: true}},
 	{http.MethodDelete, bucketLevel, "", operation{name: "DeleteBucket", handle: (*Server).deleteBucket, scope: access.ScopeWrite, writes: true}},
@@ -76,8 +78,12 @@ func findOperation(x *call) (*operation, error) {
 			return nil, err
 		}
 	}
-	if version := x.query.get("versionId"); version != "" && version != "null" {
-		return nil, errNoVersion
+	if op != nil && x.query.has("versionId") && slices.Contains(known.of[op.name], "versionId") {
+		version, err := parseVersion(x.query.get("versionId"))
+		if err != nil {
+			return nil, err
+		}
+		x.version = version
 	}
 	switch {
 	case op != nil:

@@ -20,7 +20,7 @@ var refusedOperations = []string{
 	"ListDirectoryBuckets", "ListObjectAnnotations", "PutBucketAbac", "PutBucketAccelerateConfiguration", "PutBucketAnalyticsConfiguration",
 	"PutBucketEncryption", "PutBucketIntelligentTieringConfiguration", "PutBucketInventoryConfiguration",
 	"PutBucketLifecycleConfiguration", "PutBucketLogging", "PutBucketMetricsConfiguration", "PutBucketNotificationConfiguration",
-	"PutBucketOwnershipControls", "PutBucketReplication", "PutBucketRequestPayment", "PutBucketVersioning",
+	"PutBucketOwnershipControls", "PutBucketReplication", "PutBucketRequestPayment",
 	"PutBucketWebsite", "PutObjectAnnotation", "PutObjectLegalHold", "PutObjectLockConfiguration", "PutObjectRetention",
 	"RenameObject", "RestoreObject", "SelectObjectContent", "UpdateBucketMetadataAnnotationTableConfiguration",
 	"UpdateBucketMetadataInventoryTableConfiguration", "UpdateBucketMetadataJournalTableConfiguration", "UpdateObjectEncryption",

@@ -16,7 +16,7 @@ import (
 // A bucket's policy is its account's settings of who may read and list, in S3's words: whatever has
 // set them, the policy has them, and a policy that is put changes them.
 
-// propertyPolicy is the property with the text of the last policy in a bucket's record.
+// propertyPolicy is the property with the last policy's text in a bucket's record.
 const propertyPolicy = "X-Amz-Bucket-Policy"
 
 // by returns who administers by the request.
@@ -44,10 +44,10 @@ func (s *Server) opened(x *call) (open []bucketpolicy.Open, err error) {
 	return bucketpolicy.Sorted(open), err
 }
 
-// errNotAdministered refuses to change settings where package admin changes none.
+// errNotAdministered refuses to change an account's settings where package admin changes none.
 var errNotAdministered = &refusal{
 	code: "NotImplemented", as: wire.CodeMethodNotAllowed, status: http.StatusNotImplemented,
-	detail: "who may read cannot be changed over the network: the operator has set --admin-api off",
+	detail: "settings cannot be changed over the network: the operator has set --admin-api off",
 }
 
 // changePlace changes the settings of the account's blobs below a prefix, or of one.

@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"cmp"
 	"net/http"
 
 	"sluice/blob"
@@ -34,6 +35,7 @@ func (s *Server) putObject(x *call) error {
 	x.setStated(b)
 	x.setChecksums(&stored)
 	x.setExpiration(&stored)
+	x.setVersion(&stored)
 	return x.writeEmpty(http.StatusOK)
 }
 
@@ -53,23 +55,29 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 	}
 	at := blob.Place(x.account, key)
 	stored, err := s.blobs.Put(x.StoreContext(), blob.PutOptions{
-		Account: at.Account, Name: at.Name, ContentType: d.contentType, Owner: x.Owner(), Expires: d.expires,
+		Account: at.Account, Name: at.Name, ContentType: d.contentType, Owner: x.Owner(), By: x.By(), Expires: d.expires,
 		FinalMetadata: func() string { return keep(b.stated.Value()) }, SHA256: b.sha256, Precondition: x.Creating(precondition), Permit: x.Recheck,
 	}, body, b.size)
 	x.Access.Bytes = stored.Size
 	return stored, body.Confirm(err)
 }
 
-// deleteObject removes a blob, which need not exist; its bucket must.
+// deleteObject removes a blob, or a version. They need not exist; the bucket must.
 func (s *Server) deleteObject(x *call) error {
 	precondition, err := s.deleteConditions(x.header)
 	if err != nil {
 		return err
 	}
-	at := blob.Place(x.account, x.key)
-	existed, err := s.blobs.Remove(x.Request.Context(), at.Account, at.Name, precondition)
-	if err == nil && !existed {
+	removed, err := s.remove(x, x.key, x.version, precondition)
+	if err == nil && !removed.Existed {
 		err = s.needBucket(x.Request.Context(), x.account)
+	}
+	mark, id := markOf(&removed)
+	if mark {
+		x.Fields.Set(fieldMark, "true")
+	}
+	if id = cmp.Or(x.version.String(), id); id != "" {
+		x.Fields.Set(fieldVersion, id)
 	}
 	return x.done(err, http.StatusNoContent)
 }

@@ -30,7 +30,6 @@ var asked = []question{
 	{"ownershipControls", "GetBucketOwnershipControls", "OwnershipControlsNotFoundError", nil},
 	{"replication", "GetBucketReplication", "ReplicationConfigurationNotFoundError", nil},
 	{"requestPayment", "GetBucketRequestPayment", "", document.Setting("RequestPaymentConfiguration", "Payer", "BucketOwner")},
-	{"versioning", "GetBucketVersioning", "", document.Setting("VersioningConfiguration", "", "")},
 	{"website", "GetBucketWebsite", "NoSuchWebsiteConfiguration", nil},
 }
 

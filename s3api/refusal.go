@@ -25,6 +25,7 @@ type refusal struct {
 	as     wire.Code // its code for the metrics, which also has its status unless status is set
 	status int
 	detail string
+	fields map[string]string // that its response has
 }
 
 // Error returns the detail.
@@ -213,6 +214,12 @@ func refuse(x *exchange.Exchange, row exchange.Row, cause error) ([]byte, error)
 	var unmet *exchange.UnsatisfiedRange
 	if errors.As(cause, &unmet) {
 		x.Fields.Set("Content-Range", headers.UnsatisfiedRange(unmet.Size))
+	}
+	var refused *refusal
+	if errors.As(cause, &refused) {
+		for name, value := range refused.fields {
+			x.Fields.Set(name, value)
+		}
 	}
 	x.Fields.Set("Content-Type", "application/xml")
 	x.Fields.Set("Content-Length", strconv.Itoa(len(body)))

@@ -56,7 +56,7 @@ func (s *Server) serve(x *call) error {
 		return err
 	}
 	if s.Audits(x.op.audits) {
-		x.Access = auditlog.Access{Action: x.op.audits, Account: x.account, Name: x.key}
+		x.Access = auditlog.Access{Action: x.op.audits, Account: x.account, Name: x.key, Version: x.version.String()}
 	}
 	if err := s.permit(x); err != nil {
 		return err

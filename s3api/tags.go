@@ -116,6 +116,7 @@ func (s *Server) getTagging(x *call) error {
 	if err != nil {
 		return err
 	}
+	x.setVersion(&b)
 	return x.writeXML(http.StatusOK, document.Tagging{Tags: tagsOf(&b)})
 }
 
@@ -167,7 +168,7 @@ func (s *Server) removeBucketProperty(x *call, property string) error {
 
 // bucketProperty returns a property from the bucket's record, or "".
 func (s *Server) bucketProperty(x *call, property string) (string, error) {
-	record, err := s.lookUpAt(x, blob.RecordOf(x.account))
+	record, err := s.record(x)
 	if errors.Is(err, exchange.ErrNoBlob) {
 		return "", nil
 	}
@@ -177,18 +178,25 @@ func (s *Server) bucketProperty(x *call, property string) (string, error) {
 // setProperty sets a property in an object or a bucket's record, or removes it if value is "". It
 // leaves date and expiry as they are. Like every write, it makes the caller's group the owner.
 func (s *Server) setProperty(x *call, at metastore.BlobName, property, value string) error {
-	o := blob.CopyOptions{From: at, To: at, KeepDate: true, Owner: x.Owner(), Permit: x.Recheck}
+	o := blob.CopyOptions{From: at, To: at, KeepDate: true, Owner: x.Owner(), By: x.By(), Permit: x.Recheck}
+	if x.version.stated {
+		version := x.version.of(at)
+		o.FromVersion = &version
+	}
 	o.Restate = func(source metastore.Blob, copied *metastore.Blob) error {
 		copied.Expires = source.Expires
 		copied.Metadata = string(headers.Metadata(source.Metadata).WithProperty(property, value))
 		return nil
 	}
-	_, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
+	b, err := s.copy(x, o, func(ctx context.Context, source metastore.Blob, metadata string) (*access.Reservation, error) {
 		if source.Owner == o.Owner {
 			return x.Allowance.ReserveRename(ctx, source.Metadata, metadata)
 		}
 		return x.Allowance.Reserve(ctx, at.Name, metadata, source.Size)
 	})
+	if err == nil {
+		x.setVersion(&b)
+	}
 	return err
 }
 

@@ -20,6 +20,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(corsOf(corsRule)))
 	f.Add([]byte(`<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls></PublicAccessBlockConfiguration>`))
+	f.Add([]byte(`<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>`))
 	f.Add([]byte(`<!DOCTYPE a [<!ENTITY b "c">]><Delete><Object><Key>&b;</Key></Object></Delete>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		parts, err := completeOf(body)
@@ -45,6 +46,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if _, err := DecodePublicAccessBlock(body); err != nil && !errors.Is(err, ErrMalformed) {
 			t.Error(err)
+		}
+		if status, _, err := DecodeVersioning(body); err != nil && !errors.Is(err, ErrMalformed) || err == nil && status != "" && status != "Enabled" && status != "Suspended" {
+			t.Errorf("%q, error %v", status, err)
 		}
 		if _, err := DecodeCreateBucket(body); err != nil && !errors.Is(err, ErrMalformed) {
 			t.Error(err)

@@ -6,9 +6,12 @@ import (
 	"strconv"
 )
 
-// Object is an object in a listing.
+// Object is an object in a listing, or a version of one.
 type Object struct {
 	Key               Name
+	VersionID         string // of a version; as Latest and Mark
+	Latest            bool   // it is the newest version of its key
+	Mark              bool   // it marks that the object was deleted, and has no ETag and size
 	LastModified      Time
 	ETag              string
 	ChecksumAlgorithm string `xml:",omitempty"`
@@ -71,13 +74,16 @@ func (r ListBucketResultV2) document() any {
 	return r
 }
 
-// NullVersion is the only version's id in a bucket that keeps none.
+// NullVersion is the id that a version has if it was stored while the bucket kept none.
 const NullVersion = "null"
 
-// kindVersion is the element of ListVersionsResult with an object.
-const kindVersion = "Version"
+// The elements of ListVersionsResult with a version.
+const (
+	kindVersion = "Version"
+	kindMark    = "DeleteMarker"
+)
 
-// ListVersionsResult is a page of ListObjectVersions, in which each object has one version.
+// ListVersionsResult is a page of ListObjectVersions.
 type ListVersionsResult struct {
 	XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ ListVersionsResult"`
 	Page
@@ -97,9 +103,9 @@ func (r ListVersionsResult) writeEntries(b *bytes.Buffer) { r.writeAs(kindVersio
 // entrySize is about an entry's size without its name, in bytes.
 const entrySize = 300
 
-// writeAs writes the entries as encoding/xml would write them, with objects in elements of a kind.
-// That takes three times as long as everything else for a page, because it looks at each value by
-// reflection.
+// writeAs writes the entries as encoding/xml would write them, with objects in elements of a kind,
+// and marks in their own. That takes three times as long as everything else for a page, because it
+// looks at each value by reflection.
 func (p *Page) writeAs(kind string, b *bytes.Buffer) {
 	contents, prefixes, encoding := p.Contents, p.CommonPrefixes, p.EncodingType
 	size := entrySize*len(contents) + sizeOfPrefixes(prefixes, encoding)
@@ -109,21 +115,30 @@ func (p *Page) writeAs(kind string, b *bytes.Buffer) {
 	b.Grow(size) // without it, growing would take twice the memory
 	for i := range contents {
 		o := &contents[i]
-		b.WriteString("<" + kind + ">")
+		name := kind
+		if o.Mark {
+			name = kindMark
+		}
+		b.WriteString("<" + name + ">")
 		element(b, "Key", nameIn(o.Key, encoding))
 		if kind == kindVersion {
-			b.WriteString("<VersionId>" + NullVersion + "</VersionId><IsLatest>true</IsLatest>")
+			element(b, "VersionId", o.VersionID)
+			element(b, "IsLatest", strconv.FormatBool(o.Latest))
 		}
 		element(b, "LastModified", o.LastModified.text())
-		element(b, "ETag", o.ETag)
-		optionalElement(b, "ChecksumAlgorithm", o.ChecksumAlgorithm)
-		optionalElement(b, "ChecksumType", o.ChecksumType)
-		element(b, "Size", strconv.FormatInt(o.Size, 10))
+		if !o.Mark {
+			element(b, "ETag", o.ETag)
+			optionalElement(b, "ChecksumAlgorithm", o.ChecksumAlgorithm)
+			optionalElement(b, "ChecksumType", o.ChecksumType)
+			element(b, "Size", strconv.FormatInt(o.Size, 10))
+		}
 		if o.Owner != nil {
 			writeOwner(b, "Owner", o.Owner)
 		}
-		element(b, "StorageClass", o.StorageClass)
-		b.WriteString("</" + kind + ">")
+		if !o.Mark {
+			element(b, "StorageClass", o.StorageClass)
+		}
+		b.WriteString("</" + name + ">")
 	}
 	writePrefixes(b, prefixes, encoding)
 }

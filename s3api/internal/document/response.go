@@ -136,10 +136,12 @@ type DeleteResult struct {
 	Errors  []DeleteError `xml:"Error"`
 }
 
-// Deleted is a key that was deleted, or was not there.
+// Deleted is a key or a version that was deleted, or was not there.
 type Deleted struct {
 	Key       Name
-	VersionID string `xml:"VersionId,omitempty"`
+	VersionID string `xml:"VersionId,omitempty"`             // that the request names
+	Mark      bool   `xml:"DeleteMarker,omitempty"`          // a mark was set or deleted
+	MarkID    string `xml:"DeleteMarkerVersionId,omitempty"` // its version
 }
 
 // DeleteError is a key that was not deleted.

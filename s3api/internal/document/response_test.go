@@ -47,14 +47,19 @@ func TestEncode(t *testing.T) {
 			`<ListBucketResult ` + doc + `><Name>b</Name><Prefix></Prefix><MaxKeys>2</MaxKeys><Delimiter>/</Delimiter><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>` +
 				`<StartAfter>s%20t</StartAfter><ContinuationToken>a+</ContinuationToken><NextContinuationToken>b+</NextContinuationToken><KeyCount>2</KeyCount><Contents><Key>k%25</Key><LastModified>` + noonText + `</LastModified><ETag>e</ETag><ChecksumAlgorithm>CRC64NVME</ChecksumAlgorithm>` +
 				`<ChecksumType>FULL_OBJECT</ChecksumType><Size>0</Size><StorageClass>STANDARD</StorageClass></Contents><CommonPrefixes><Prefix>l/</Prefix></CommonPrefixes></ListBucketResult>`},
+		{"versions", ListVersionsResult{KeyMarker: "a b", VersionIDMarker: "v", Page: Page{Name: "b", EncodingType: EncodingURL, Contents: []Object{
+			{Key: "a c", VersionID: "w", Latest: true, Mark: true, LastModified: noon, Owner: &owner, StorageClass: "STANDARD"}, {Key: "a c", VersionID: NullVersion, LastModified: noon, ETag: "e", Size: 1, StorageClass: "STANDARD"}}}},
+			`<ListVersionsResult ` + doc + `><Name>b</Name><Prefix></Prefix><MaxKeys>0</MaxKeys><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated><KeyMarker>a%20b</KeyMarker><VersionIdMarker>v</VersionIdMarker>` +
+				`<DeleteMarker><Key>a%20c</Key><VersionId>w</VersionId><IsLatest>true</IsLatest><LastModified>` + noonText + `</LastModified><Owner>` + ownerText + `</Owner></DeleteMarker>` +
+				`<Version><Key>a%20c</Key><VersionId>null</VersionId><IsLatest>false</IsLatest><LastModified>` + noonText + `</LastModified><ETag>e</ETag><Size>1</Size><StorageClass>STANDARD</StorageClass></Version></ListVersionsResult>`},
 		{"setting", Setting("VersioningConfiguration", "Status", "Suspended"), `<VersioningConfiguration ` + doc + `><Status>Suspended</Status></VersioningConfiguration>`},
 		{"no setting", Setting("VersioningConfiguration", "", ""), `<VersioningConfiguration ` + doc + `></VersioningConfiguration>`},
 		{"copy", Copied("CopyObjectResult", noon.Time, "e", Checksums{ChecksumSHA1: "s", ChecksumType: "FULL_OBJECT"}),
 			`<CopyObjectResult ` + doc + `><LastModified>` + noonText + `</LastModified><ETag>e</ETag><ChecksumSHA1>s</ChecksumSHA1><ChecksumType>FULL_OBJECT</ChecksumType></CopyObjectResult>`},
 		{"copied part", Copied("CopyPartResult", noon.Time, "e", Checksums{}),
 			`<CopyPartResult ` + doc + `><LastModified>` + noonText + `</LastModified><ETag>e</ETag></CopyPartResult>`},
-		{"deleted", DeleteResult{Deleted: []Deleted{{"a", ""}, {"b", "v"}}, Errors: []DeleteError{{"c\uffff", "", "AccessDenied", "No."}}},
-			`<DeleteResult ` + doc + `><Deleted><Key>a</Key></Deleted><Deleted><Key>b</Key><VersionId>v</VersionId></Deleted><Error><Key>c&#xFFFF;</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>`},
+		{"deleted", DeleteResult{Deleted: []Deleted{{Key: "a"}, {"b", "v", true, "v"}}, Errors: []DeleteError{{"c\uffff", "", "AccessDenied", "No."}}},
+			`<DeleteResult ` + doc + `><Deleted><Key>a</Key></Deleted><Deleted><Key>b</Key><VersionId>v</VersionId><DeleteMarker>true</DeleteMarker><DeleteMarkerVersionId>v</DeleteMarkerVersionId></Deleted><Error><Key>c&#xFFFF;</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>`},
 		{"upload", InitiateMultipartUploadResult{Bucket: "b", Key: "k", UploadID: "u"},
 			`<InitiateMultipartUploadResult ` + doc + `><Bucket>b</Bucket><Key>k</Key><UploadId>u</UploadId></InitiateMultipartUploadResult>`},
 		{"completed", CompleteMultipartUploadResult{Location: "http://l/b/k", Bucket: "b", Key: "k", ETag: "e-2"},
