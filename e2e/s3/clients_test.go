@@ -184,6 +184,39 @@ func TestResticWithNarrowKey(t *testing.T) {
 	testenv.Equal(t, strings.Join(strings.Fields(got), " "), "AccessDenied 2 0", "a refusal, the backups and the locks")
 }
 
+// TestVersionsByClients keeps, lists, reads, restores and removes versions by the clients that know
+// them.
+// Invariant 208.
+func TestVersionsByClients(t *testing.T) {
+	t.Parallel()
+	h := startHosted(t, "--reads", "key")
+	c := newClient(t, h.Server)
+	c.environ = append(c.environ, "AWS_ACCESS_KEY_ID="+h.admin, "AWS_SECRET_ACCESS_KEY="+h.secret)
+	c.write("one", "first")
+	c.write("two", "second")
+	got := c.sh(`list() { aws s3api list-object-versions --bucket team --output text "$@"; }
+		aws s3 mb s3://team >made
+		aws s3api put-bucket-versioning --bucket team --versioning-configuration Status=Enabled
+		aws s3api get-bucket-versioning --bucket team --query Status --output text
+		for f in one two; do aws s3 cp --quiet $f s3://team/dir/f; done
+		old=$(list --query 'Versions[?!IsLatest].VersionId')
+		aws s3api get-object --bucket team --key dir/f --version-id $old fetched --query ContentLength && cmp one fetched
+		rclone -q copy --s3-versions :s3:team back && cat back/dir/f-v*; echo
+		aws s3 rm --quiet --recursive s3://team
+		aws s3 ls --recursive s3://team | wc -l
+		mark=$(list --query 'DeleteMarkers[0].VersionId')
+		aws s3api delete-object --bucket team --key dir/f --version-id $mark --query DeleteMarker
+		aws s3 cp --quiet s3://team/dir/f -; echo
+		aws s3api copy-object --bucket team --key dir/f --copy-source "team/dir/f?versionId=$old" --query CopySourceVersionId --output text | grep -c $old
+		aws s3 cp --quiet s3://team/dir/f -; echo
+		rclone -q backend cleanup-hidden :s3:team
+		list --query 'length(Versions)'
+		! aws s3 rb s3://team 2>errors; grep -o BucketNotEmpty errors
+		rclone -q purge :s3:team/dir; rclone -q backend cleanup-hidden :s3:team
+		aws s3api put-bucket-versioning --bucket team --versioning-configuration Status=Suspended`)
+	testenv.Equal(t, strings.Join(strings.Fields(got), " "), "Enabled 5 first 0 true second 1 first 1 BucketNotEmpty", "the output of the clients")
+}
+
 // TestSDKs runs programs over the SDKs for Python, which signs for a hosted service, and for
 // JavaScript.
 // Invariant 188.

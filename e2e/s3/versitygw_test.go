@@ -24,9 +24,12 @@ import (
 // docs/s3.md refuses or states as different. With each test stands answerOf's result.
 const expectedFile = "testdata/versitygw.txt"
 
-// alone are the tests that must not see the uploads that earlier tests have left: an account keeps
-// them when its bucket is deleted.
-var alone = regexp.MustCompile(`^(ListMultipartUploads|AbortMultipartUpload|ListBuckets)_`)
+// versioned are the tests of versions.
+var versioned = regexp.MustCompile(`^(Versioning|ListObjectVersions|GetBucketVersioning|PutBucketVersioning)_`)
+
+// alone are the tests that must not see the uploads, or the versioning, that earlier tests have
+// left: an account keeps them when its bucket is deleted.
+var alone = regexp.MustCompile(`^(ListMultipartUploads|AbortMultipartUpload|ListBuckets)_|` + versioned.String())
 
 // TestVersityGW runs versitygw's tests for gateways like itself, which compare status and code of
 // errors (testdata/statusandcode.go). It compares the tests that fail, and the service's answers in
@@ -129,12 +132,15 @@ func runVersityTests(t *testing.T, program string, names []string) map[string]st
 		shared := startHosted(t, "--reads", "key", "--log-requests", "none")
 		workers.Go(func() {
 			for i := worker; i < len(names); i += atOnce {
-				h := shared
+				failure := ""
 				if alone.MatchString(names[i]) {
-					h = startHosted(t, "--reads", "key", "--log-requests", "none")
+					t.Run(names[i], func(t *testing.T) { // at its end the service ends
+						failure = versityTest(t, program, startHosted(t, "--reads", "key", "--log-requests", "none"), names[i])
+					})
+				} else {
+					failure = versityTest(t, program, shared, names[i])
+					shared.clear()
 				}
-				failure := versityTest(t, program, h, names[i])
-				h.clear()
 				if failure != "" {
 					mu.Lock()
 					failures[names[i]] = failure
@@ -168,6 +174,9 @@ func (h *hosted) clear() {
 func versityTest(t *testing.T, program string, h *hosted, name string) string {
 	command := exec.CommandContext(t.Context(), program, "test", "--access", h.admin, "--secret", h.secret,
 		"--endpoint", strings.Replace(h.S3, "localhost", "127.0.0.1", 1), name)
+	if versioned.MatchString(name) {
+		command.Args = append(command.Args, "--versioning-enabled") // it removes versions, too
+	}
 	command.Dir = filepath.Dir(program) // some tests run it in their folder
 	command.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "AWS_") })
 	out, err := command.CombinedOutput()
