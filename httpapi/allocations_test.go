@@ -42,7 +42,7 @@ func TestAllocationsOfRequests(t *testing.T) {
 		{"GET", "GET", path, "", "", 200, 17},
 		{"HEAD", "HEAD", path, "", "", 200, 12},
 		{"304", "GET", path, tag, "", 304, 14},
-		{"PUT", "PUT", path, "", strings.Repeat("y", 4<<10), 204, 157},
+		{"PUT", "PUT", path, "", strings.Repeat("y", 4<<10), 204, 159},
 		{"use", "POST", "/v1/sessions/" + s.newSession(t) + "/use", "", "", 200, 35},
 	} {
 		t.Run(one.name, func(t *testing.T) {

@@ -90,34 +90,49 @@ func (t tx) blob(account, blobName string) (storedBlob, bool, error) {
 // lockBlob returns a name's blob, even an expired one, and the account's rule even if there is no
 // blob. It is for a transaction that changes or inserts the row.
 func (t tx) lockBlob(account, blobName string) (storedBlob, bool, error) {
-	var row struct { // in one allocation
+	b := struct { // in one allocation
 		storedBlob
-		found engine.Boolean
-		sum   engine.StoredSum
-	}
-	row.Account, row.Name = account, blobName
+		sum engine.StoredSum
+	}{storedBlob: storedBlob{Blob: metastore.Blob{Account: account, Name: blobName}}}
 	if err := t.Lock("blob", account, blobName); err != nil {
 		return storedBlob{}, false, err
 	}
 	n := splitName(blobName)
 	var of any = []byte(account)
-	out := append(blobFields(&row.Blob), (*engine.Boolean)(&row.shared), &row.sum, &row.found, &row.rule.state, &row.rule.period, &row.rule.most)
-	_, err := t.Row(`SELECT `+lockedColumns+` FROM (SELECT 1 AS one) o
-		LEFT JOIN (SELECT * FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`+t.ForUpdate()+`) b ON true
-		LEFT JOIN keeping k ON k.account = $4`,
-		engine.Args{of, n.head, n.hash, ruledBy(account, blobName, of), zeroContent}, out...)
-	if err == nil && row.found {
-		err = checkBlob(&row.Blob, row.sum)
+	query := lockedRow + `) b UNION ALL SELECT zeroblob(16)` + orRule
+	if lock := t.ForUpdate(); lock != "" {
+		query = lockedRow + lock + `) b UNION ALL SELECT CAST('0123456789abcdef' AS BYTEA)` + orRule
 	}
-	return row.storedBlob, bool(row.found), err
+	rows, err := t.Open(query, engine.Args{of, n.head, n.hash, ruledBy(account, blobName, of)})
+	if err != nil {
+		return storedBlob{}, false, err
+	}
+	out := append(blobFields(&b.Blob), (*engine.Boolean)(&b.shared), &b.sum, &b.rule)
+	found, more := false, true
+	for err == nil && more && !found {
+		more, err = rows.Next(out)
+		found = more && b.PartSize != noBlob
+	}
+	if cerr := rows.Close(); err == nil {
+		err = cerr
+	}
+	if !found {
+		return storedBlob{Blob: metastore.Blob{Account: account, Name: blobName}, rule: b.rule}, false, err
+	}
+	if err == nil {
+		err = checkBlob(&b.Blob, b.sum)
+	}
+	return b.storedBlob, true, err
 }
 
-// lockedColumns are blobColumns, if a row b is found, with the columns that a rule k has.
-const lockedColumns = `COALESCE(b.content, $5), COALESCE(b.size, 0), COALESCE(b.crc64, 0), COALESCE(b.part_size, 0), b.sha256,
-	COALESCE(b.content_type, ''), b.modified, b.expires, b.owner, COALESCE(b.shared_second, 0), b.version, b.metadata, COALESCE(b.shared, 0), b.row_sum,
-	CASE WHEN b.content IS NULL THEN 0 ELSE 1 END, COALESCE(k.state, 0), COALESCE(k.period, 0), COALESCE(k.most, 0)`
+// The query in lockBlob: for a blob with the account's rule, or a row with the rule and noBlob.
+const (
+	lockedRow = `SELECT * FROM (SELECT ` + blobColumns + `, shared, row_sum, (SELECT ` + ruleOf + ` FROM keeping WHERE account = $4) FROM blobs
+			WHERE account = $1 AND name_head = $2 AND name_hash = $3`
+	orRule = `, 0, 0, -1, NULL, account, NULL, NULL, NULL, 0, NULL, NULL, 0, NULL, ` + ruleOf + ` FROM keeping WHERE account = $4`
 
-var zeroContent any = make([]byte, len(metastore.ContentID{}))
+	noBlob = -1 // a part_size
+)
 
 // CommitBlob implements metastore.Blobs.
 func (s *Metastore) CommitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition) (metastore.Blob, error) {
@@ -198,7 +213,7 @@ func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, 
 // unless another blob has it, or stores old as a version. It records that in the usage, with added.
 // It reports whether the content became garbage. The caller must delete or replace the row of old.
 func (t tx) giveUp(old storedBlob, found bool, added ...usage.Delta) (garbage bool, err error) {
-	if old.rule.state != 0 {
+	if old.rule != 0 {
 		garbage, deltas, err := t.release(old, found, make([]usage.Delta, 0, 8))
 		if err != nil {
 			return false, err
@@ -238,7 +253,7 @@ func (t tx) drop(b storedBlob) (garbage bool, retained usage.Delta, err error) {
 // writeBlob writes the row of b, which replaces the row of old if there is one, and sets the
 // members that the store sets. The caller must call giveUp for old.
 func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
-	if old.rule.state == 0 {
+	if old.rule == 0 {
 		// old.Modified is not before the time that deleted_blobs has for the name, if any.
 		b.Modified, b.By, b.Versioned = engine.Latest(t.Now, old.Modified), "", false
 		b.SharedSecond = found && !old.Modified.Before(b.Modified.Truncate(time.Second))

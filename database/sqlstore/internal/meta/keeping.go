@@ -19,15 +19,15 @@ type keepingRow struct {
 	todo []byte // a todo in JSON, or nil
 }
 
-const keepingColumns = `account, changed, todo, handled, state, period, most`
+const keepingColumns = `account, changed, todo, handled, ` + ruleOf
 
 func (r *keepingRow) fields() engine.Args {
-	return engine.Args{&r.Account, (*engine.Instant)(&r.Changed), &r.todo, (*engine.Integer)(&r.Handled), &r.rule.state, &r.rule.period, &r.rule.most}
+	return engine.Args{&r.Account, (*engine.Instant)(&r.Changed), &r.todo, (*engine.Integer)(&r.Handled), &r.rule}
 }
 
 func (r *keepingRow) keeping() metastore.AccountKeeping {
 	k := r.AccountKeeping
-	k.State, k.For, k.Most = metastore.KeepState(r.rule.state), time.Duration(r.rule.period)*time.Microsecond, int(r.rule.most)
+	k.State, k.For, k.Most = r.rule.state(), r.rule.period(), r.rule.most()
 	k.Pending = r.todo != nil
 	return k
 }
@@ -154,7 +154,7 @@ func (t tx) apply(r *keepingRow, at *todo, limit int) (int, error) {
 			at.counted, last = counted{}, of
 		}
 		at.After = []byte(b.Name)
-		if r.rule.most > 0 && at.exceeds(b, int(r.rule.most)) {
+		if r.rule.most() > 0 && at.exceeds(b, r.rule.most()) {
 			_, deltas, err = t.removeVersion(*b, deltas)
 		} else if until := r.rule.until(b.Since); !until.Equal(b.Until) {
 			b.Until = until

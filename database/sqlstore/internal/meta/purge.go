@@ -183,7 +183,7 @@ func (t tx) hasRules() (bool, error) {
 // kept like one that was removed when it expired.
 func (t tx) expire(account, blobName string, deltas []usage.Delta) (ruled bool, _ []usage.Delta, err error) {
 	old, found, err := t.lockBlob(account, blobName)
-	if err != nil || !found || old.rule.state == 0 {
+	if err != nil || !found || old.rule == 0 {
 		return false, deltas, err
 	}
 	if _, deltas, err = t.release(old, true, deltas); err == nil {

@@ -8,22 +8,37 @@ import (
 	"sluice/metastore"
 )
 
-// rule is an account's row in the table keeping, zero if there is none.
-type rule struct{ state, period, most engine.Integer }
+// rule is an account's row in the table keeping in one number, ruleOf; 0: there is none.
+type rule int64
 
-func (r rule) is(state metastore.KeepState) bool { return r.state == engine.Integer(state) }
+const ruleOf = `period * 512 + most * 4 + state`
+
+// Scan implements sql.Scanner.
+func (r *rule) Scan(src any) error {
+	*r = 0
+	if src == nil {
+		return nil
+	}
+	return (*engine.Integer)(r).Scan(src)
+}
+
+func (r rule) state() metastore.KeepState { return metastore.KeepState(r & 3) }
+
+func (r rule) most() int { return int(r >> 2 & 127) }
+
+func (r rule) period() time.Duration { return time.Duration(r>>9) * time.Microsecond }
 
 // keeps reports whether a blob under the rule is kept when it ceases to be current.
 func (r rule) keeps(b *metastore.Blob) bool {
-	return r.is(metastore.KeepOn) || r.is(metastore.KeepOff) && b.Versioned
+	return r.state() == metastore.KeepOn || r.state() == metastore.KeepOff && b.Versioned
 }
 
 // until returns when a version goes that ceased to be current at a time.
 func (r rule) until(since time.Time) time.Time {
-	if r.period == 0 {
+	if r.period() == 0 {
 		return time.Time{}
 	}
-	return since.Add(time.Duration(r.period) * time.Microsecond)
+	return since.Add(r.period())
 }
 
 // ruledBy returns the account with the rule for a blob: own, if that is the blob's account. No

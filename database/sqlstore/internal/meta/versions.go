@@ -15,7 +15,7 @@ import (
 // removes the kept version that is not Versioned. It adds the difference in usage to deltas. The
 // caller must delete or replace the row of old.
 func (t tx) keep(old storedBlob, found bool, deltas []usage.Delta) ([]usage.Delta, error) {
-	if old.rule.is(metastore.KeepOff) && (!found || old.Versioned) {
+	if old.rule.state() == metastore.KeepOff && (!found || old.Versioned) {
 		null, err := t.nullVersion(old.Account, old.Name)
 		if err == nil && null != nil {
 			_, deltas, err = t.removeVersion(*null, deltas)
@@ -47,7 +47,7 @@ func (t tx) mark(old storedBlob, found bool, by, owner string, since time.Time, 
 		By: by, Mark: true, Since: since, Until: old.rule.until(since),
 	}}
 	others, err := t.order(&v, old, found)
-	if err != nil || old.rule.is(metastore.KeepOff) && !others {
+	if err != nil || old.rule.state() == metastore.KeepOff && !others {
 		return storedBlob{}, deltas, err
 	}
 	v.Name = metastore.KeptName(old.Name, v.Modified)
@@ -61,7 +61,7 @@ func (t tx) mark(old storedBlob, found bool, by, owner string, since time.Time, 
 // order sets the members of b, a commit in an account with a rule, that depend on the name's
 // versions. It reports whether there are some, old or kept ones.
 func (t tx) order(b *storedBlob, old storedBlob, found bool) (bool, error) {
-	b.Versioned = old.rule.is(metastore.KeepOn)
+	b.Versioned = old.rule.state() == metastore.KeepOn
 	b.Modified = t.Now
 	newest := &old
 	if !found || !old.rule.keeps(&old.Blob) {
@@ -84,7 +84,7 @@ func (t tx) order(b *storedBlob, old storedBlob, found bool) (bool, error) {
 // leave removes the row of a blob that is moved away, keeps it if its account does, and stores a
 // mark then. It returns the difference in usage. Unless the blob is kept, its reference stays.
 func (t tx) leave(b storedBlob, by string) (deltas []usage.Delta, err error) {
-	if b.rule.state != 0 {
+	if b.rule != 0 {
 		if deltas, err = t.keep(b, true, deltas); err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (t tx) leave(b storedBlob, by string) (deltas []usage.Delta, err error) {
 	if !b.rule.keeps(&b.Blob) {
 		deltas = append(deltas, blobUsage(b.Blob).Negated())
 	}
-	if b.rule.state != 0 {
+	if b.rule != 0 {
 		if _, deltas, err = t.mark(b, true, by, b.Owner, t.Now, deltas); err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func (t tx) leave(b storedBlob, by string) (deltas []usage.Delta, err error) {
 // prune removes the oldest versions of a name of which there are more than its account's rule
 // keeps. Most removals leave few: the task versions removes the rest after the rule has changed.
 func (t tx) prune(of storedBlob, deltas []usage.Delta) ([]usage.Delta, error) {
-	most := int(of.rule.most)
+	most := of.rule.most()
 	if most == 0 {
 		return deltas, nil
 	}
@@ -192,7 +192,7 @@ func (t tx) nullVersion(account, blobName string) (*storedBlob, error) {
 // was found.
 func (t tx) version(current storedBlob, found bool, v metastore.VersionName) (b storedBlob, _ bool, err error) {
 	if found && v.Is(&current.Blob) {
-		return current, current.rule.state != 0 || !expired(current.Expires, t.Now), nil
+		return current, current.rule != 0 || !expired(current.Expires, t.Now), nil
 	}
 	if v.Null {
 		null, err := t.nullVersion(v.Account, v.Name)
@@ -272,7 +272,7 @@ func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metast
 		if err := evaluate(r.Precondition, old.Blob, found && !expired(old.Expires, t.Now)); err != nil {
 			return out, err
 		}
-		marks := old.rule.state != 0 && (found || r.Mark)
+		marks := old.rule != 0 && (found || r.Mark)
 		if !found && !marks {
 			return out, nil
 		}
