@@ -81,6 +81,19 @@ func TestBrokenUsageIsCaught(t *testing.T) {
 	})
 }
 
+// TestBrokenVersionsAreCaught breaks how a store keeps versions.
+func TestBrokenVersionsAreCaught(t *testing.T) {
+	const kept = `AFTER INSERT ON blobs WHEN NEW.account >= x'7e7e'`
+	every := []string{"versions/history", "versions/clock"}
+	catch(t, []dbtest.Mutant{
+		{Name: "keeps nothing", Schema: dbtest.On(kept, `DELETE FROM blobs WHERE account = NEW.account AND name_head = NEW.name_head AND name_hash = NEW.name_hash`), Caught: every},
+		{Name: "sets no marks", Schema: dbtest.On(kept+` AND NEW.size = 0`, `DELETE FROM blobs WHERE account = NEW.account AND name_head = NEW.name_head AND name_hash = NEW.name_hash`), Caught: every},
+		{Name: "keeps versions for ever", Schema: dbtest.On(kept, `UPDATE blobs SET expires = NULL WHERE account = NEW.account AND name_head = NEW.name_head AND name_hash = NEW.name_hash`), Caught: []string{"versions/history"}},
+		{Name: "loses the setting", Schema: dbtest.On(`AFTER INSERT ON keeping`, `DELETE FROM keeping`), Caught: append(every, "versions/set-while-written", "versions/writers", "versions/restated")},
+		{Name: "loses the number of versions", Schema: dbtest.On(`AFTER UPDATE ON keeping`, `UPDATE keeping SET most = 0`), Caught: []string{"versions/history"}},
+	})
+}
+
 // TestBrokenAccountsAreCaught breaks the counts of accounts.
 // Invariant 76.
 func TestBrokenAccountsAreCaught(t *testing.T) {

@@ -1,7 +1,143 @@
 package metatest
 
-import "sluice/database/dbtest"
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"sluice/access/actions"
+	"sluice/database/dbtest"
+	"sluice/database/whole"
+	"sluice/metastore"
+)
 
 var versionChecks = []dbtest.Check{
 	check("versions/history", versionHistory),
+	check("versions/set-while-written", versionsSetWhileWritten),
+	check("versions/writers", versionWriters),
+	check("versions/clock", versionsOfAClock),
+	check("versions/restated", versionRestated),
+}
+
+// keep makes account a keep versions.
+func (p *probe) keep() {
+	dbtest.Value(p.Store.SetKeeping(p.Ctx, "a", func(k *metastore.Keeping) (*actions.Act, error) {
+		k.State = metastore.KeepOn
+		return nil, nil
+	}))
+}
+
+// versions returns a name's versions, the newest first. They must have strictly descending
+// Modified.
+func (p *probe) versions(name string) []metastore.Blob {
+	list := dbtest.Value(p.Store.ListVersions(p.Ctx, metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: "a", Prefix: name, Limit: 1000, Metadata: true}})).Versions
+	for i := range list[min(1, len(list)):] {
+		p.Must(list[i].Modified.After(list[i+1].Modified), "a version at %v follows one at %v", list[i].Modified, list[i+1].Modified)
+	}
+	return list
+}
+
+// versionsSetWhileWritten replaces blobs while the account begins to keep versions. Each write that
+// begins afterwards keeps the blob that it replaces.
+func versionsSetWhileWritten(p *probe) {
+	const writers, writes = 4, 25
+	handles := []whole.Database{p.Store, p.Open()}
+	var set atomic.Bool
+	var after [writers]int
+	contents := make([][]metastore.ContentID, writers)
+	for i := range contents {
+		for range writes {
+			contents[i] = append(contents[i], p.Content())
+		}
+	}
+	for i, err := range dbtest.Race(writers+1, func(i int) error {
+		if i == writers {
+			p.keep()
+			set.Store(true)
+			return nil
+		}
+		for n := 0; n < writes || !set.Load() || after[i] < 3; n++ {
+			kept := set.Load()
+			id := metastore.NewContentID(p.Clock.Now())
+			if n < writes {
+				id = contents[i][n]
+			}
+			b, err := handles[i%2].CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: fmt.Sprint(i), Content: id}, nil, nil)
+			if err != nil {
+				return err
+			}
+			if kept {
+				if after[i]++; !b.Versioned {
+					return fmt.Errorf("a write after the setting is not versioned: %+v", b)
+				}
+			}
+		}
+		return nil
+	}) {
+		p.OK(err, "writer %d", i)
+	}
+	for i, n := range after {
+		p.Must(len(p.versions(fmt.Sprint(i))) >= n, "%d versions after %d writes", len(p.versions(fmt.Sprint(i))), n)
+	}
+	p.Audited()
+}
+
+// versionWriters replaces and removes one blob by several writers. Each call leaves one version.
+func versionWriters(p *probe) {
+	p.keep()
+	p.Put("a", "n")
+	handles := []whole.Database{p.Store, p.Open()}
+	const writers, writes = 6, 5
+	for i, err := range dbtest.Race(writers, func(i int) error {
+		for range writes {
+			var err error
+			if i%3 == 0 {
+				_, err = handles[i%2].RemoveBlob(p.Ctx, metastore.Removal{BlobName: named("n"), Mark: true})
+			} else {
+				_, err = handles[i%2].CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(p.Clock.Now())}, nil, nil)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		p.OK(err, "writer %d", i)
+	}
+	p.Must(len(p.versions("n")) == 1+writers*writes, "%d versions after %d commits and removals", len(p.versions("n")), 1+writers*writes)
+	p.Audited()
+}
+
+// versionsOfAClock commits and removes while the clock stands still, and after it has gone back.
+func versionsOfAClock(p *probe) {
+	p.keep()
+	for i := range 12 {
+		if i == 6 {
+			p.Clock.Advance(-time.Hour)
+		}
+		if i%3 == 2 {
+			p.remove("a", "n")
+		} else {
+			p.Put("a", "n")
+		}
+	}
+	p.Must(len(p.versions("n")) == 12, "%d versions of 12 commits and removals", len(p.versions("n")))
+}
+
+// versionRestated changes the metadata of a current version, and of one that is not, in place.
+func versionRestated(p *probe) {
+	p.keep()
+	first := p.put(metastore.Blob{Account: "a", Name: "n", Metadata: "first"}, p.Extent(0, 0, 7))
+	second := p.put(metastore.Blob{Account: "a", Name: "n", Metadata: "second"}, p.Extent(0, 0, 8))
+	for i, b := range []metastore.Blob{first, second} {
+		v := metastore.VersionName{BlobName: named("n"), Version: metastore.VersionOf(&b)}
+		dbtest.Value(p.Store.CopyBlob(p.Ctx, metastore.Copy{
+			FromVersion: &v, Restated: true, KeepDate: true, To: metastore.Blob{Account: "a", Name: "n", Metadata: fmt.Sprint("restated", i)},
+		}))
+		got, _, err := p.Store.OpenVersion(p.Ctx, v)
+		p.OK(err, "the restated version")
+		p.Must(got.Metadata == fmt.Sprint("restated", i) && got.Modified.Equal(b.Modified) && got.Size == b.Size, "restated: %+v", got)
+	}
+	p.Must(len(p.versions("n")) == 2, "%d versions", len(p.versions("n")))
+	p.Audited()
 }
