@@ -68,7 +68,8 @@ type Integrity interface {
 	PruneDamage(ctx context.Context, limit int) (int, error)
 
 	// BlobsWith returns the names of all blobs that have one of these contents, sorted, with each
-	// one's content. A call takes at most MaxContents, and reads all blobs.
+	// one's content; also if the version that has it is not current. A call takes at most
+	// MaxContents, and reads all blobs.
 	BlobsWith(ctx context.Context, contents []ContentID) ([]BlobContent, error)
 
 	// HealExtent gives a damaged extent the object fresh.Object, which must have the bytes that the

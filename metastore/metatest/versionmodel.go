@@ -43,7 +43,6 @@ type versionModel struct {
 	account string
 	keeping metastore.Keeping
 	names   map[string][]metastore.Blob
-	purged  time.Time // when the last purge was
 }
 
 var versionNames = []string{"a", "a/b", "a/c", "b", strings.Repeat("n", 1990), strings.Repeat("n", 2000), strings.Repeat("n", 2000) + "2"}
@@ -283,7 +282,7 @@ func (m *versionModel) move(s whole.Database, from, to, by, owner string) {
 
 func (m *versionModel) upload(s whole.Database, name, by, owner string) {
 	id := fmt.Sprint(m.account, "-", m.made)
-	u := dbtest.Value(s.BeginUpload(m.p.Ctx, metastore.Upload{ID: id, Account: m.account, Name: name, Content: m.p.Content(), PartSize: 10, Owner: owner, By: by}))
+	dbtest.Value(s.BeginUpload(m.p.Ctx, metastore.Upload{ID: id, Account: m.account, Name: name, Content: m.p.Content(), PartSize: 10, Owner: owner, By: by}))
 	m.p.OK(s.PutPart(m.p.Ctx, id, metastore.Part{Size: 5}, []metastore.Extent{m.p.Extent(0, 0, 5)}), "a part")
 	u, err := s.CompleteUpload(m.p.Ctx, id, dbtest.Value(s.Upload(m.p.Ctx, id)).Revision, 5, 9, nil)
 	m.p.OK(err, "a completion")
@@ -308,7 +307,8 @@ func (m *versionModel) set(s whole.Database, k metastore.Keeping) {
 
 // apply treats all versions by the setting. They differ from the model's only if it has changed.
 func (m *versionModel) apply(s whole.Database, limit int) {
-	for dbtest.Value(s.ApplyKeeping(m.p.Ctx, limit)) > 0 {
+	for more := true; more; {
+		more = dbtest.Value(s.ApplyKeeping(m.p.Ctx, limit)) > 0
 	}
 	got := dbtest.Value(s.Keeping(m.p.Ctx, m.account))
 	m.p.Must(!got.Pending, "the setting is not applied a minute after its change: %+v", got)

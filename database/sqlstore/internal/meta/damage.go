@@ -1,9 +1,13 @@
 package meta
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
+	"strings"
 
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
@@ -157,12 +161,18 @@ func (s *Metastore) BlobsWith(ctx context.Context, contents []metastore.ContentI
 				if wanted[b.Content] {
 					found := b
 					found.Name += tail
+					if of, _, ok := metastore.KeptBlob(found.Account, found.Name); ok {
+						found.BlobName = of
+					}
 					list = append(list, found)
 				}
 				return nil
 			})
 	})
-	return list, err
+	slices.SortStableFunc(list, func(a, b metastore.BlobContent) int {
+		return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Name, b.Name), bytes.Compare(a.Content[:], b.Content[:]))
+	})
+	return slices.Compact(list), err // versions may have one content
 }
 
 // HealExtent implements metastore.Integrity.

@@ -102,10 +102,7 @@ func mergeVersions(q metastore.VersionQuery, current, kept metastore.Page) (page
 	b, moreB := entries(kept)
 	left := engine.NewBound(q.Limit, q.Bytes)
 	var last entry
-	for {
-		if len(a) == 0 && moreA || len(b) == 0 && moreB || len(a)+len(b) == 0 {
-			break
-		}
+	for len(a)+len(b) > 0 && (len(a) > 0 || !moreA) && (len(b) > 0 || !moreB) {
 		next := 0 // which has the next entry: -1 a, 1 b, or 0 both
 		switch {
 		case len(a) == 0:
