@@ -132,6 +132,8 @@ func TestCommandsOnBothWays(t *testing.T) {
 		{"group set team --stored-bytes 2G --default channels", 0}, {"group set none --channels 1", cli.ExitNotFound},
 		{"bucket list", 0}, {"bucket alias NAME 0x01", 0}, {"bucket alias photos 0x1", 0}, {"bucket alias photos eve", cli.ExitRefused}, {"bucket alias team eve", cli.ExitRefused},
 		{"bucket remove NAME", cli.ExitNotFound}, {"bucket alias X eve", cli.ExitUsage},
+		{"bucket versions", 0}, {"bucket versions team", 0}, {"bucket versions team on --for 30d --most 5", 0}, {"bucket versions team off --for unlimited", 0}, {"bucket versions", 0},
+		{"bucket versions team on --for 1ms", cli.ExitFailed}, {"bucket versions team on --most none", cli.ExitUsage}, {"bucket versions team maybe", cli.ExitUsage}, {"bucket versions team --most 5", cli.ExitUsage},
 		{"upload ls", 0}, {"upload ls teama", 0}, {"upload ls other", 0},
 		{"place set team --may-open --lists key READS", 0}, {"place set team/photos/ public READS", 0}, {"place set team/a b --prefix READS", cli.ExitUsage}, {"place set other public READS", cli.ExitRefused},
 		{"place set guarded public READS", cli.ExitRefused}, {"place show guarded READS", 0},

@@ -34,6 +34,7 @@ type Instance interface {
 	Records
 	Running
 	Places
+	Keepings
 }
 
 // Keys administers API keys.
@@ -81,6 +82,13 @@ type Places interface {
 	Places(ctx context.Context, account string) iter.Seq2[wire.Place, error]
 	Place(ctx context.Context, of client.PlaceName) (wire.PlaceRule, error)
 	ChangePlace(ctx context.Context, of client.PlaceName, change wire.ChangePlace) (wire.Place, error)
+}
+
+// Keepings administers which versions accounts keep.
+type Keepings interface {
+	Versions(ctx context.Context) iter.Seq2[wire.Keeping, error]
+	AccountVersions(ctx context.Context, account string) (wire.Keeping, error)
+	SetVersions(ctx context.Context, account string, set wire.SetKeeping, o client.UpdateOptions) (wire.Keeping, error)
 }
 
 // Flags name the instance that a command administers: the flags of a server, or of a database.

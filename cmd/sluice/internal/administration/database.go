@@ -186,3 +186,15 @@ func (d *database) Place(ctx context.Context, of client.PlaceName) (wire.PlaceRu
 func (d *database) ChangePlace(ctx context.Context, of client.PlaceName, change wire.ChangePlace) (wire.Place, error) {
 	return d.service.ChangePlace(ctx, d.by, of.Account, of.Prefix, of.Blob, change)
 }
+
+func (d *database) Versions(ctx context.Context) iter.Seq2[wire.Keeping, error] {
+	return all(ctx, d.by, d.service.Keepings, func(p wire.KeepingPage) ([]wire.Keeping, string) { return p.Accounts, p.Next })
+}
+
+func (d *database) AccountVersions(ctx context.Context, account string) (wire.Keeping, error) {
+	return d.service.Keeping(ctx, d.by, account)
+}
+
+func (d *database) SetVersions(ctx context.Context, account string, set wire.SetKeeping, o client.UpdateOptions) (wire.Keeping, error) {
+	return d.service.SetKeeping(ctx, d.by, account, same(o.IfMatch), set)
+}

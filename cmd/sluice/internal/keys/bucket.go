@@ -1,23 +1,30 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"strconv"
+	"strings"
 
 	"sluice/blob"
+	"sluice/client"
 	"sluice/cmd/sluice/internal/administration"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/terminal"
 	"sluice/wire"
 )
 
-// Bucket manages the aliases of S3's buckets, also while nodes run. Nodes apply a change
-// within seconds.
+// Bucket manages the aliases of S3's buckets, and which accounts keep versions, also while nodes
+// run. Nodes apply a change within seconds.
 type Bucket struct {
 	Alias  bucketAlias  `cmd:"" help:"Make a bucket's name an alias for an account."`
 	List   bucketList   `cmd:"" aliases:"ls" help:"List all aliases."`
 	Remove bucketRemove `cmd:"" aliases:"rm" help:"Remove an alias. The account's blobs remain."`
+
+	Versions bucketVersions `cmd:"" help:"Show or set which replaced and deleted blobs an account keeps."`
 }
 
 type bucketAlias struct {
@@ -71,4 +78,70 @@ func (c *bucketRemove) Run(ctx context.Context, console *cli.Console) error {
 		}
 		return c.Remark(console, fmt.Sprintf("The bucket %s is no alias any more.", terminal.Name(c.Name)))
 	})
+}
+
+type bucketVersions struct {
+	administration.Flags
+
+	Account string `arg:"" optional:"" placeholder:"ACCOUNT" help:"Account. Default: list all accounts that keep versions, or did."`
+	Keep    string `arg:"" optional:"" placeholder:"on|off" help:"on: keep every blob that is replaced, deleted or expires. off: keep those alone that were stored before. Default: show the setting."`
+	For     string `placeholder:"DURATION" help:"How long a version is kept after it was replaced or deleted, such as 30d, or unlimited. Default: unchanged, at first unlimited."`
+	Most    string `placeholder:"NUMBER" help:"How many versions of one blob are kept besides the current one, at most, or unlimited. Default: unchanged, at first unlimited."`
+}
+
+// Validate reports all errors.
+func (c *bucketVersions) Validate() (err error) {
+	if c.Account != "" {
+		_, err = blob.ParseAccount(c.Account)
+	}
+	if c.Keep != "" && c.Keep != wire.KeepOn && c.Keep != wire.KeepOff {
+		err = errors.Join(err, fmt.Errorf("%s: want on or off", c.Keep))
+	}
+	if c.Keep == "" && c.For+c.Most != "" {
+		err = errors.Join(err, errors.New("--for and --most need on or off"))
+	}
+	if _, wrong := strconv.Atoi(c.Most); wrong != nil && c.Most != "" && c.Most != unlimited {
+		err = errors.Join(err, fmt.Errorf("--most %s: want a number, or unlimited", c.Most))
+	}
+	return err
+}
+
+const unlimited = "unlimited"
+
+// Run prints the settings, or changes one and prints it.
+func (c *bucketVersions) Run(ctx context.Context, console *cli.Console) error {
+	list := administration.Instance.Versions
+	if c.Account != "" {
+		list = func(on administration.Instance, ctx context.Context) iter.Seq2[wire.Keeping, error] {
+			return func(yield func(wire.Keeping, error) bool) { yield(c.setting(ctx, on)) }
+		}
+	}
+	o := administration.Options{Create: c.Keep != ""}
+	return administration.PrintAll(ctx, console, &c.Flags, o, "ACCOUNT\tKEEP\tFOR\tMOST\tOLDER VERSIONS", list, func(k wire.Keeping) []string {
+		most, older := unlimited, "done"
+		if k.Most > 0 {
+			most = fmt.Sprint(k.Most)
+		}
+		if k.Pending {
+			older = fmt.Sprintf("%d done so far", k.Handled)
+		}
+		return []string{terminal.Name(k.Account), k.Keep, cmp.Or(k.For, unlimited), most, older}
+	})
+}
+
+// setting changes the account's setting, if it should, and returns it.
+func (c *bucketVersions) setting(ctx context.Context, on administration.Instance) (wire.Keeping, error) {
+	k, err := on.AccountVersions(ctx, c.Account)
+	if err != nil || c.Keep == "" {
+		return k, err
+	}
+	set := k.SetKeeping
+	set.Keep = c.Keep
+	if c.For != "" {
+		set.For = strings.TrimPrefix(c.For, unlimited)
+	}
+	if c.Most != "" {
+		set.Most, _ = strconv.Atoi(c.Most) // Validate has parsed it; 0: unlimited
+	}
+	return on.SetVersions(ctx, c.Account, set, client.UpdateOptions{IfMatch: k.ETag})
 }

@@ -4,10 +4,12 @@ import (
 	"sluice/cmd/sluice/internal/cli"
 )
 
-// Help has the commands' detailed helps by the words of the commands.
+// Help has the commands' detailed helps by the commands' words.
 var Help = map[string]string{
-	"bucket alias":  cli.Examples("sluice bucket alias photos 0x1"),
-	"bucket list":   cli.Examples("sluice bucket list --json"),
+	"bucket alias": cli.Examples("sluice bucket alias photos 0x1"),
+	"bucket list":  cli.Examples("sluice bucket list --json"),
+	"bucket versions": "The setting holds for older versions, too, which follow it in the background. A limit that is set drops what is beyond it, for good.\n\n" +
+		cli.Examples("sluice bucket versions", "sluice bucket versions team on --for 30d --context prod", "sluice bucket versions team off"),
 	"bucket remove": cli.Examples("sluice bucket remove photos"),
 	"place list":    cli.Examples("sluice place list", "sluice place list team --json"),
 	"place show":    cli.Examples("sluice place show team/photos/ --context prod"),
