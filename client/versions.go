@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -103,4 +104,23 @@ func (a *Admin) SetVersions(ctx context.Context, account string, set wire.SetKee
 func checkKeeping(k *wire.Keeping) error {
 	return cmp.Or(checkID("account", k.Account), checkWord("keep", k.Keep, maxWord), checkWord("for", k.For, maxWord), checkSize("most", int64(k.Most), maxParts),
 		checkSize("handled", k.Handled, maxBlobSize), checkID("etag", k.ETag))
+}
+
+// FindVersion returns a version as Versions does, with its metadata; it may be a mark. It returns
+// ErrNotFound if there is no such version.
+func (c *Client) FindVersion(ctx context.Context, account, name, version string) (VersionEntry, error) {
+	if _, err := versionPath(account, name, version); err != nil {
+		return VersionEntry{}, err
+	}
+	for e, err := range c.Versions(ctx, account, ListOptions{Prefix: name, Metadata: true}) {
+		switch {
+		case err != nil:
+			return e, err
+		case e.Name == name && e.Version == version:
+			return e, nil
+		case e.Name != name || e.Version < version: // the newest is the first
+			return VersionEntry{}, fmt.Errorf("client: find a version: %w", ErrNotFound)
+		}
+	}
+	return VersionEntry{}, fmt.Errorf("client: find a version: %w", ErrNotFound)
 }

@@ -98,6 +98,7 @@ type job struct {
 	size           int64 // in bytes, or negative if it is not known
 	deletes        bool
 	moves          bool
+	restores       bool
 	etag           string     // if it is known
 	rename         *rename    // nil: the content is not in the target
 	unless         *rename    // a deletion is left out if this one has moved its source; may be nil
@@ -194,7 +195,7 @@ func (b *Batch) slots() int {
 
 // slotsOf returns the slots of a job: one, or as many as it may have requests if those are bounded.
 func (b *Batch) slotsOf(j *job) int {
-	if b.o.Concurrency > 0 || j.deletes {
+	if b.o.Concurrency > 0 || j.deletes || j.restores {
 		return 1
 	}
 	requests := max(cmp.Or(b.o.Put.Concurrency, client.DefaultConcurrency), cmp.Or(b.o.Get.Concurrency, client.DefaultConcurrency))
@@ -324,7 +325,7 @@ func (b *Batch) runOne(ctx context.Context, j *job, ended func(error)) {
 			return
 		}
 	}
-	if !j.deletes {
+	if !j.deletes && !j.restores {
 		b.report(Event{Kind: Started, Source: j.source, Target: j.target, Size: j.size})
 	}
 	var done int64
@@ -374,6 +375,8 @@ func (b *Batch) settle(ctx context.Context, j *job, result outcome, done int64, 
 		b.conclude(j, Event{Kind: Deleted})
 	case result.unchanged:
 		b.conclude(j, Event{Kind: Unchanged, Size: result.size, ETag: result.etag})
+	case j.restores:
+		b.conclude(j, Event{Kind: Restored, Size: result.size, ETag: result.etag})
 	case j.moves:
 		b.conclude(j, Event{Kind: Moved, Size: result.size, ETag: result.etag})
 	default:

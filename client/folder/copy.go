@@ -38,7 +38,8 @@ func (b *Batch) Copy(ctx context.Context, from, to Prefix) error {
 	return nil
 }
 
-// CopyBlob adds a single blob, as it was listed with its metadata. It is copied in any case.
+// CopyBlob adds a single blob or version, as it was listed with its metadata. It is copied in any
+// case.
 func (b *Batch) CopyBlob(from Item, blob client.Blob, to Item) {
 	b.addCopy(&duplicate{from: from, blob: blob, to: to, options: b.copyOptions(&blob)})
 }
@@ -107,6 +108,7 @@ func (d *duplicate) run(ctx context.Context, get client.GetOptions, stateDir str
 		d.forget(ctx, stateDir)
 		return outcome{size: copied.Size, etag: copied.ETag}, nil
 	}
+	get.Version = d.from.Version
 	source, err := d.from.Client.OpenBlob(ctx, d.from.Account, d.blob, get)
 	if err != nil {
 		return outcome{}, err
@@ -130,7 +132,7 @@ func (d *duplicate) copyWithin(ctx context.Context) (copied client.Blob, possibl
 	o := &d.options
 	conditional := client.TargetConditions{IfAbsent: o.IfAbsent, IfMatch: o.IfMatch}
 	copied, err = d.from.Client.Copy(ctx, d.from.blobName(), d.to.blobName(), client.CopyOptions{
-		IfMatch: d.blob.ETag, Target: conditional, Expires: o.Expires, Replace: true, ContentType: o.ContentType, CacheControl: o.CacheControl,
+		IfMatch: d.blob.ETag, Version: d.from.Version, Target: conditional, Expires: o.Expires, Replace: true, ContentType: o.ContentType, CacheControl: o.CacheControl,
 		ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, Metadata: o.Metadata,
 	})
 	if e, reported := errors.AsType[*client.Error](err); reported {
@@ -152,7 +154,7 @@ func cannotWithin(e *client.Error) bool {
 // stateFile returns the file that remembers an interrupted copy. It is in a folder of its own,
 // because there is no local file beside which it could be.
 func (d *duplicate) stateFile(dir string) string {
-	ends := strings.Join([]string{d.from.Client.URL(), d.from.Account, d.from.Name, d.to.Client.URL(), d.to.Account, d.to.Name}, "\x00")
+	ends := strings.Join([]string{d.from.Client.URL(), d.from.Account, d.from.Name + d.from.Version, d.to.Client.URL(), d.to.Account, d.to.Name}, "\x00")
 	return filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(ends))))
 }
 

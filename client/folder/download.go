@@ -38,7 +38,7 @@ func (b *Batch) addBlobs(ctx context.Context, from Prefix, t *target, under stri
 		if !b.o.Filter.Includes(strings.TrimPrefix(e.Name, from.name())) {
 			continue
 		}
-		item := Item{from.Client, from.Account, e.Name}
+		item := Item{Client: from.Client, Account: from.Account, Name: e.Name}
 		path, err := t.path(under + strings.TrimPrefix(e.Name, from.name()))
 		if err != nil {
 			b.conclude(&job{source: item}, Event{Kind: Skipped, Err: err})
@@ -96,7 +96,7 @@ type download struct {
 }
 
 func (d *download) run(ctx context.Context, progress func(done, total int64)) (outcome, error) {
-	d.options.Root, d.options.Progress = d.root, progress
+	d.options.Root, d.options.Progress, d.options.Version = d.root, progress, d.from.Version
 	if d.known != nil {
 		same, err := d.hasContent(ctx)
 		if err != nil {
@@ -110,7 +110,7 @@ func (d *download) run(ctx context.Context, progress func(done, total int64)) (o
 		}
 	}
 	if d.dryRun && d.known == nil {
-		b, err := d.from.Client.Head(ctx, d.from.Account, d.from.Name)
+		b, err := d.from.Client.HeadVersion(ctx, d.from.Account, d.from.Name, d.from.Version)
 		return outcome{size: b.Size, etag: b.ETag}, err
 	}
 	if d.dryRun {

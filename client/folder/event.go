@@ -8,6 +8,7 @@ type Kind int
 const (
 	Copying     Kind = iota + 1 // Number transfers of Size bytes in all will begin
 	Deleting                    // Number deletions will begin
+	Restoring                   // versions will be restored, while they are listed
 	Started                     // a transfer begins
 	Progress                    // Done bytes of it are transferred; in the first one, by an earlier run alone
 	Copied                      // outcome: it succeeded, and the target has this Size and ETag
@@ -17,13 +18,14 @@ const (
 	Interrupted                 // outcome: the context ended first
 	Deleted                     // outcome: the source was deleted
 	Moved                       // outcome: the source has the target's name now, this Size and ETag
+	Restored                    // outcome: the source has this Size and ETag again
 )
 
 // Event reports a Batch's progress. Fields that its kind does not mention are zero.
 type Event struct {
 	Kind   Kind
 	Source Item // "" if the list of deletions failed
-	Target Item // zero if it was deleted or skipped
+	Target Item // zero if it was deleted, restored or skipped
 	Number int  // of Copying and Deleting; -1 while the deletions are not listed yet
 	Size   int64
 	Done   int64 // may decrease, if bytes must be sent again
@@ -33,7 +35,7 @@ type Event struct {
 
 // Summary counts a Batch's outcomes.
 type Summary struct {
-	Copied, Unchanged, Moved, Deleted, Skipped, Failed int
+	Copied, Unchanged, Moved, Deleted, Restored, Skipped, Failed int
 
 	Left  int   // not begun, or interrupted
 	Bytes int64 // of Copied
@@ -41,7 +43,7 @@ type Summary struct {
 
 // Total returns the number of everything that was to be done. Skipped ones are not in it.
 func (s *Summary) Total() int {
-	return s.Copied + s.Unchanged + s.Moved + s.Deleted + s.Failed + s.Left
+	return s.Copied + s.Unchanged + s.Moved + s.Deleted + s.Restored + s.Failed + s.Left
 }
 
 // count counts an outcome.
@@ -56,6 +58,8 @@ func (s *Summary) count(e *Event) {
 		s.Moved++
 	case Deleted:
 		s.Deleted++
+	case Restored:
+		s.Restored++
 	case Skipped:
 		s.Skipped++
 	case Failed:

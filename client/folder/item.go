@@ -53,6 +53,7 @@ type Item struct {
 	Client  *client.Client // nil: a local file
 	Account string         // the blob's
 	Name    string         // the blob's, or the file's path
+	Version string         // the id of a version that is read or deleted; "": the current one
 }
 
 // blobName returns the blob's name.

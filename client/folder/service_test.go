@@ -21,12 +21,14 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/exchange"
 	"sluice/httpapi"
+	"sluice/metastore"
 	"sluice/test/testenv"
 )
 
 // service is a service in this process. Requests pass through a hook, and are logged.
 type service struct {
 	*client.Client
+	meta metastore.Store
 	stop func()
 
 	mu   sync.Mutex
@@ -46,7 +48,7 @@ func startService() *service {
 		Config: exchange.Config{Log: slog.New(slog.DiscardHandler), Ready: func(context.Context) error { return nil }},
 	})
 	check(err)
-	s := &service{}
+	s := &service{meta: meta}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.log = append(s.log, r.Method+" "+r.URL.Path)

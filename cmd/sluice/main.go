@@ -33,23 +33,22 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// commands are the subcommands. Each group of the help is a package.
+// commands are the subcommands. Each group in the help is a package.
 type commands struct {
-	ShowVersion versionFlag `name:"version" short:"v" env:"-" help:"Print the version."`
-
-	Put    blobs.Put    `cmd:"" group:"Blobs:" help:"Store a file, a folder or standard input."`
-	Get    blobs.Get    `cmd:"" group:"Blobs:" aliases:"download" help:"Read a blob, or all blobs below a prefix, into files."`
-	Cp     blobs.Cp     `cmd:"" group:"Blobs:" help:"Copy files and blobs, also from one server to another."`
-	Mv     blobs.Mv     `cmd:"" group:"Blobs:" help:"Move blobs: give them other names."`
-	Sync   blobs.Sync   `cmd:"" group:"Blobs:" help:"Make a folder or a prefix like another."`
-	Ls     blobs.Ls     `cmd:"" group:"Blobs:" aliases:"list" help:"List the names of blobs."`
-	Find   blobs.Find   `cmd:"" group:"Blobs:" help:"Find blobs by their names, sizes and ages."`
-	Cat    blobs.Cat    `cmd:"" group:"Blobs:" help:"Write blobs to standard output."`
-	Stat   blobs.Stat   `cmd:"" group:"Blobs:" help:"Print the properties of blobs."`
-	Rm     blobs.Rm     `cmd:"" group:"Blobs:" help:"Delete blobs."`
-	Du     blobs.Du     `cmd:"" group:"Blobs:" help:"Print how many blobs there are and how much they store."`
-	Share  blobs.Share  `cmd:"" group:"Blobs:" help:"Make a signed link to a blob, for people without a key."`
-	Upload blobs.Upload `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
+	Put      blobs.Put      `cmd:"" group:"Blobs:" help:"Store a file, a folder or standard input."`
+	Get      blobs.Get      `cmd:"" group:"Blobs:" aliases:"download" help:"Read a blob, or all blobs below a prefix, into files."`
+	Cp       blobs.Cp       `cmd:"" group:"Blobs:" help:"Copy files and blobs, also from one server to another."`
+	Mv       blobs.Mv       `cmd:"" group:"Blobs:" help:"Move blobs: give them other names."`
+	Sync     blobs.Sync     `cmd:"" group:"Blobs:" help:"Make a folder or a prefix like another."`
+	Ls       blobs.Ls       `cmd:"" group:"Blobs:" aliases:"list" help:"List the names of blobs."`
+	Find     blobs.Find     `cmd:"" group:"Blobs:" help:"Find blobs by their names, sizes and ages."`
+	Cat      blobs.Cat      `cmd:"" group:"Blobs:" help:"Write blobs to standard output."`
+	Stat     blobs.Stat     `cmd:"" group:"Blobs:" help:"Print the properties of blobs."`
+	Rm       blobs.Rm       `cmd:"" group:"Blobs:" help:"Delete blobs."`
+	Undelete blobs.Undelete `cmd:"" group:"Blobs:" help:"Restore blobs that were deleted or replaced, from the versions that an account keeps."`
+	Du       blobs.Du       `cmd:"" group:"Blobs:" help:"Print how many blobs there are and how much they store."`
+	Share    blobs.Share    `cmd:"" group:"Blobs:" help:"Make a signed link to a blob, for people without a key."`
+	Upload   blobs.Upload   `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
 
 	Context     servers.Context     `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`
 	Info        servers.Info        `cmd:"" group:"Servers:" help:"Print the version, the limits and the prices of a server."`
@@ -67,7 +66,7 @@ type commands struct {
 
 	Key    keys.Key    `cmd:"" group:"Keys, buckets and places:" help:"Create, list, show, change and revoke API keys."`
 	Group  keys.Group  `cmd:"" group:"Keys, buckets and places:" help:"Show and change the limits of groups of API keys."`
-	Bucket keys.Bucket `cmd:"" group:"Keys, buckets and places:" help:"Make, list and remove aliases for the buckets of S3's clients."`
+	Bucket keys.Bucket `cmd:"" group:"Keys, buckets and places:" help:"Manage aliases for the buckets of S3's clients, and which buckets keep versions."`
 	Place  keys.Place  `cmd:"" group:"Keys, buckets and places:" help:"Set who may read and list blobs, and block them."`
 
 	Check   instances.Check   `cmd:"" group:"Instances:" help:"Check everything that an instance stores for damage."`
@@ -79,7 +78,7 @@ type commands struct {
 	Node    instances.Node    `cmd:"" group:"Instances:" help:"List the nodes that run."`
 	Action  instances.Action  `cmd:"" group:"Instances:" help:"List the recorded actions of administrators."`
 
-	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version."`
+	Version     versionCommand    `cmd:"" group:"Other:" help:"Print the version, as sluice --version and sluice -v do."`
 	Completion  completionCommand `cmd:"" group:"Other:" help:"Print a script that completes commands, flags and names of blobs in a shell."`
 	HelpCommand helpCommand       `cmd:"" group:"Other:" name:"help" help:"Print the help of a command, or the list of all commands."`
 }
@@ -107,7 +106,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return lines.fail(err, cli.ExitFailed)
 	}
 	command, err := p.parse(args)
-	if exit >= 0 { // --help or --version was printed
+	if exit >= 0 { // --help was printed
 		return exit
 	}
 	if command != nil && command.Selected() != nil && command.Selected().Name == "serve" {

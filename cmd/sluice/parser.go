@@ -35,6 +35,9 @@ func newParser(commands any, options ...kong.Option) (*parser, error) {
 // parse parses a command line. Its errors state the mistake, its place and the remedy; with an
 // error the result is the parsed part, or nil.
 func (p *parser) parse(args []string) (*kong.Context, error) {
+	if len(args) > 0 && (args[0] == "--version" || args[0] == "-v") { // behind a command it names a blob's version
+		args = append([]string{"version"}, args[1:]...)
+	}
 	command, err := p.kong.Parse(flagsFirst(p.kong.Model.Node, withoutHuman(args)))
 	if err == nil {
 		return command, emptyFlags(command)

@@ -19,8 +19,8 @@ import (
 	"sluice/internal/units"
 )
 
-// printedTransfer is an outcome in JSON. Its status is copied, unchanged, moved, skipped, failed or
-// deleted.
+// printedTransfer is an outcome in JSON. Its status is copied, unchanged, moved, skipped, failed,
+// deleted or restored.
 type printedTransfer struct {
 	Status string `json:"status"` // with --dry-run, the planned one
 	Source string `json:"source,omitempty"`
@@ -44,6 +44,7 @@ type batch struct {
 	reads    *payments.PaidReads // nil: none are paid
 	dryRun   bool
 	moves    bool                      // moves blobs and copies none
+	version  versionFlag               // that is read, if it is a single blob's
 	contexts map[*client.Client]string // the servers' names in operands
 
 	ctx     context.Context  //nolint:containedctx // a run's, for requests that explain failures
@@ -83,15 +84,23 @@ func newBatch(console *cli.Console, output cli.OutputFlags, o folder.Options) *b
 
 // Consequences of an interruption.
 const (
-	resumable     = "transferred parts of large files are kept; run the same command again to go on"
-	partlyMoved   = "some may be moved; run the same command again to go on"
-	partlyDeleted = "some may be deleted"
+	resumable      = "transferred parts of large files are kept; run the same command again to go on"
+	partlyMoved    = "some may be moved; run the same command again to go on"
+	partlyDeleted  = "some may be deleted"
+	partlyRestored = "some may be restored; run the same command again to go on"
 )
 
 // item returns the blob that an operand names.
 func (b *batch) item(on *client.Client, of operand.Remote) folder.Item {
 	b.contexts[on] = of.Context
 	return folder.Item{Client: on, Account: of.Account, Name: of.Name}
+}
+
+// source returns the blob that an operand names, in the version that is read.
+func (b *batch) source(of operand.Remote) folder.Item {
+	item := b.item(b.from, of)
+	item.Version = b.version.Version
+	return item
 }
 
 // prefix returns the blobs below an operand.
@@ -228,6 +237,8 @@ func (b *batch) show(e folder.Event) {
 		b.ifInterrupted = partlyDeleted
 		b.planned += max(e.Number, 0)
 		b.several = b.several || e.Number < 0
+	case folder.Restoring:
+		b.ifInterrupted = partlyRestored
 	case folder.Started:
 		b.transfers[ends{e.Source, e.Target}] = b.progress.Start(b.nameOf(e.Source), e.Size)
 	case folder.Progress:
@@ -264,6 +275,8 @@ func (b *batch) showOutcome(e folder.Event) {
 		b.report(printedTransfer{Status: "unchanged", Source: source, Target: target, Size: &e.Size, ETag: e.ETag}, "")
 	case folder.Deleted:
 		b.report(printedTransfer{Status: "deleted", Source: source}, b.words("deleted ", "would delete ")+terminal.Name(source))
+	case folder.Restored:
+		b.report(printedTransfer{Status: "restored", Source: source, Size: &e.Size, ETag: e.ETag}, b.words("restored ", "would restore ")+terminal.Name(source))
 	case folder.Moved:
 		if started {
 			t.Skip(max(e.Size-t.Done(), 0)) // the server has transferred nothing
@@ -282,7 +295,7 @@ func (b *batch) showOutcome(e folder.Event) {
 // cause returns why a transfer or a deletion has failed, with advice.
 func (b *batch) cause(e folder.Event) error {
 	err := b.reason(e)
-	if isMissing(e.Err) && e.Source.Client != nil && b.ctx != nil {
+	if (isMissing(e.Err) || errors.Is(e.Err, folder.ErrNoVersion)) && e.Source.Client != nil && b.ctx != nil {
 		return withBelow(b.ctx, e.Source.Client, operand.Remote{Account: e.Source.Account, Name: e.Source.Name}, err, "use -r")
 	}
 	return err
@@ -294,6 +307,10 @@ func (b *batch) reason(e folder.Event) error {
 	case mayBeMoved:
 		return cli.ExitWith(cli.ExitNotFound, fmt.Errorf("the blob does not exist; %s does, stored at %s, so an earlier command may have moved it",
 			terminal.Name(b.nameOf(e.Target)), formatTime(noSource.Target.LastModified)))
+	case errors.Is(e.Err, folder.ErrNoVersion):
+		return cli.ExitWith(cli.ExitNotFound, e.Err)
+	case e.Source.Version != "" && errors.Is(e.Err, client.ErrNotFound):
+		return errNoVersion
 	case (b.moves || e.Target == folder.Item{}) && isMissing(e.Err):
 		return cli.ExitWith(cli.ExitNotFound, errors.New("the blob does not exist"))
 	case errors.Is(e.Err, client.ErrTooLarge):
@@ -414,7 +431,7 @@ func (b *batch) summary() string {
 	for _, c := range []struct {
 		n     int
 		state string
-	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Moved, b.words("moved", "to move")}, {b.sum.Deleted, b.words("deleted", "to delete")}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
+	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Moved, b.words("moved", "to move")}, {b.sum.Deleted, b.words("deleted", "to delete")}, {b.sum.Restored, b.words("restored", "to restore")}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
 		if c.n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.state))
 		}

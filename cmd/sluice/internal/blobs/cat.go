@@ -15,6 +15,7 @@ type Cat struct {
 	Blobs []cli.RemoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME. Several are written one after another."`
 
 	Quiet bool `short:"q" env:"-" help:"Do not print the spending."`
+	versionFlag
 
 	cli.ServerFlags
 	payments.ReadFlags
@@ -26,7 +27,7 @@ func (c *Cat) Run(ctx context.Context, console *cli.Console) error {
 	if err != nil {
 		return err
 	}
-	if err := allBlobs(c.Blobs); err != nil {
+	if err := errors.Join(allBlobs(c.Blobs), c.check(len(c.Blobs), false)); err != nil {
 		return err
 	}
 	reads, err := c.Reads(ctx, console, from)
@@ -39,8 +40,10 @@ func (c *Cat) Run(ctx context.Context, console *cli.Console) error {
 
 func (c *Cat) write(ctx context.Context, out io.Writer, from *client.Client, reads *payments.PaidReads) error {
 	written := int64(0)
+	o := reads.Options()
+	o.Version = c.Version
 	for _, of := range c.Blobs {
-		r, err := from.Get(ctx, of.Account, of.Name, reads.Options())
+		r, err := from.Get(ctx, of.Account, of.Name, o)
 		if err == nil {
 			var n int64
 			n, err = io.Copy(out, r)

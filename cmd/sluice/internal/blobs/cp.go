@@ -18,6 +18,7 @@ type Cp struct {
 	Target  cli.LocalOrRemote              `arg:"" name:"target" help:"The same. A target that ends in / keeps the source's name."`
 
 	Recursive bool `short:"r" env:"-" help:"Copy a folder, or all blobs below a prefix. Of several, each keeps its own name, too."`
+	versionFlag
 
 	cli.ServerFlags
 	cli.OutputFlags
@@ -42,11 +43,15 @@ func (c *Cp) Run(ctx context.Context, console *cli.Console) error {
 	if err != nil {
 		return err
 	}
+	if err := c.check(len(blobs), c.Recursive); err != nil {
+		return err
+	}
 	t := transfer{console: console, server: &c.ServerFlags, output: c.OutputFlags, writes: &c.writeFlags, reads: &c.ReadFlags, flags: &c.transferFlags, folders: c.Recursive}
 	b, err := t.batch(ctx, folder.Options{}, c.Sources.All[0].Operand, c.Target.Operand)
 	if err != nil {
 		return err
 	}
+	b.version = c.versionFlag
 	b.remarkAssumed(c.Sources.All[0], c.Target)
 	switch {
 	case paths != nil:
@@ -141,6 +146,17 @@ func (b *batch) addCopy(ctx context.Context, from, to operand.Remote, recursive 
 		return b.listError(err)
 	case from.Folder():
 		return cli.Usagef("%s is not a blob: use -r to copy all blobs below it", terminal.Name(from.String()))
+	}
+	if b.version.Version != "" {
+		e, err := b.version.find(ctx, b.from, from)
+		if err == nil && e.Deleted {
+			err = errNoVersion
+		}
+		if err != nil {
+			return blobError(from, err)
+		}
+		b.CopyBlob(b.source(from), e.Blob, b.item(b.to, to))
+		return nil
 	}
 	found, err := listed(ctx, b.from, from)
 	switch {

@@ -26,6 +26,7 @@ type Get struct {
 
 	Recursive bool `short:"r" env:"-" help:"Read all blobs below the prefix into a folder. It is created if needed. Of several, each keeps its own name, too."`
 	DryRun    bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
+	versionFlag
 
 	cli.ServerFlags
 	cli.OutputFlags
@@ -45,18 +46,24 @@ func (c *Get) Run(ctx context.Context, console *cli.Console) error {
 			return otherServer(operand.Operand{Remote: &blobs[0]}, operand.Operand{Remote: &source.Remote})
 		}
 	}
+	if err := c.check(len(blobs), c.Recursive); err != nil {
+		return err
+	}
 	t := transfer{console: console, server: &c.ServerFlags, output: c.OutputFlags, reads: &c.ReadFlags, flags: &c.transferFlags, folders: c.Recursive}
 	b, err := t.batch(ctx, folder.Options{DryRun: c.DryRun}, operand.Operand{Remote: &blobs[0]}, operand.Operand{})
 	if err != nil {
 		return err
 	}
+	b.version = c.versionFlag
 	return b.end(ctx, b.readAll(ctx, blobs, c.Target, c.Recursive))
 }
 
 // readToOutput writes a blob to standard output.
 func (b *batch) readToOutput(ctx context.Context, from operand.Remote) {
 	b.stream(ctx, b.item(b.from, from), stdio, "the written bytes are incomplete", func(t *terminal.Transfer) (client.Blob, error) {
-		r, err := b.from.Get(ctx, from.Account, from.Name, b.reads.Options())
+		o := b.reads.Options()
+		o.Version = b.version.Version
+		r, err := b.from.Get(ctx, from.Account, from.Name, o)
 		if err != nil {
 			return client.Blob{}, err
 		}
@@ -102,7 +109,7 @@ func (b *batch) readAll(ctx context.Context, sources []operand.Remote, target st
 	}
 	if isFolder {
 		err = b.readIntoFolder(ctx, sources, target, recursive)
-	} else if err = b.DownloadFile(b.item(b.from, first), target); errors.Is(err, fs.ErrNotExist) {
+	} else if err = b.DownloadFile(b.source(first), target); errors.Is(err, fs.ErrNotExist) {
 		return noFolder(filepath.Dir(target))
 	}
 	if err != nil {
@@ -143,7 +150,7 @@ func (b *batch) addRead(ctx context.Context, from operand.Remote, target string,
 	if from.Folder() {
 		return notABlob(from)
 	}
-	err := b.DownloadBlob(b.item(b.from, from), folder.Dir(target), cli.BaseOf(from.Name))
+	err := b.DownloadBlob(b.source(from), folder.Dir(target), cli.BaseOf(from.Name))
 	_, collides := errors.AsType[*tree.CollisionError](err)
 	switch {
 	case err == nil || !collides && !cli.AnyOf(err, tree.ErrNotLocal, folder.ErrTemporary):

@@ -4,7 +4,7 @@ import (
 	"sluice/cmd/sluice/internal/cli"
 )
 
-// Help has the commands' detailed helps by the words of the commands.
+// Help has the commands' detailed helps by the commands' words.
 var Help = map[string]string{
 	"get": "A file appears when all its bytes were verified. A large one that was interrupted is resumed if the same command is run again. " +
 		"With -r, files that are there already are not read again, and names that cannot be files of the folder are listed and skipped.\n\n" +
@@ -26,10 +26,13 @@ var Help = map[string]string{
 		cli.Examples("sluice put photo.jpg team/photos/", "sluice put *.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "tar c . | sluice put - team/backup.tar"),
 	"upload put": "A large file that was interrupted is resumed if the same command is run again. With -r, files that are stored already are not sent again.\n\n" +
 		cli.Examples("sluice put photo.jpg team/photos/", "sluice put *.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "tar c . | sluice put - team/backup.tar"),
-	"ls": cli.Examples("sluice ls", "sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team"),
+	"ls": cli.Examples("sluice ls", "sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team", "sluice ls -l --versions team/photos/photo.jpg"),
+	"undelete": "An account that keeps versions has a deleted blob until its version is dropped. A version becomes current again, and no bytes are transferred. Nothing is deleted, and a blob that changes meanwhile is left alone. Content that is replaced is kept as any replaced content.\n\n" +
+		cli.Examples("sluice undelete team/photos/photo.jpg", "sluice undelete team/photos/ --dry-run", "sluice undelete team/photos/ --at 12:00"),
 	"sync": "Files and blobs are the same if their sizes and ETags are. Without --delete nothing is removed. With --track-renames a renamed file is not sent again: with --delete the server moves the blob, otherwise it copies it.\n\n" +
 		cli.Examples("sluice sync ./site team/site/", "sluice sync --delete --track-renames ./photos team/photos/", "sluice sync --delete --dry-run ./site prod:team/site/", "sluice sync prod:team/ test:team/"),
-	"rm": cli.Examples("sluice rm team/photos/photo.jpg", "sluice rm -r team/photos/", "sluice rm -r --yes team/tmp/"),
+	"rm": "If the account keeps versions, sluice undelete restores a deleted blob. With --version a version is deleted for good, which needs a key with admin; if that is a deletion's mark, the blob is current again.\n\n" +
+		cli.Examples("sluice rm team/photos/photo.jpg", "sluice rm -r team/photos/", "sluice rm -r --yes team/tmp/", "sluice rm team/photos/photo.jpg --version ID"),
 	"du": cli.Examples("sluice du", "sluice du team", "sluice du team/photos/ team/logs/"),
 	"cat": "A blob is written while it is read: its checksum is verified at the end, and if it differs, the exit code is 1. After any other error it is 5 if something was written.\n\n" +
 		cli.Examples("sluice cat team/notes.txt", "sluice cat team/log.1 team/log.2 | grep error"),

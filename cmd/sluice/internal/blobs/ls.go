@@ -1,8 +1,10 @@
 package blobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"text/tabwriter"
 
@@ -19,6 +21,7 @@ type Ls struct {
 
 	Recursive bool `short:"r" env:"-" help:"List all names, and not only those up to the next slash."`
 	Long      bool `short:"l" env:"-" help:"Also print sizes and times of modification."`
+	Versions  bool `env:"-" help:"List the versions that are kept, too, of each blob the newest first: with their ids, states and, with --long, the keys that wrote them or deleted the blob."`
 
 	cli.ServerFlags
 	cli.OutputFlags
@@ -57,7 +60,7 @@ func (c *Ls) list(ctx context.Context, console *cli.Console, from *client.Client
 	if whole {
 		before = of.Account + "/"
 	}
-	for e, err := range from.List(ctx, of.Account, o) {
+	for e, err := range c.entries(ctx, from, of.Account, o) {
 		if err != nil {
 			return blobError(of, err)
 		}
@@ -72,25 +75,54 @@ func (c *Ls) list(ctx context.Context, console *cli.Console, from *client.Client
 	return nil
 }
 
+// entries returns the blobs, or their versions.
+func (c *Ls) entries(ctx context.Context, from *client.Client, account string, o client.ListOptions) iter.Seq2[client.VersionEntry, error] {
+	if c.Versions {
+		return from.Versions(ctx, account, o)
+	}
+	return func(yield func(client.VersionEntry, error) bool) {
+		for e, err := range from.List(ctx, account, o) {
+			if !yield(client.VersionEntry{Entry: e}, err) {
+				return
+			}
+		}
+	}
+}
+
 // printAccount prints an account as a folder.
 func (c *Ls) printAccount(out *cli.Table, a *client.Account) error {
-	return c.row(out, printedUse{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes}, units.Bytes(a.Bytes), units.Count(a.Blobs, "blob"), a.Account+"/")
+	return c.row(out, printedUse{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes}, a.Account+"/", units.Bytes(a.Bytes), units.Count(a.Blobs, "blob"))
 }
 
-// row prints a name, and with --long the columns before it.
-func (c *Ls) row(out *cli.Table, asJSON any, first, second, name string) error {
+// row prints a name and the columns before it, the first two with --long only.
+func (c *Ls) row(out *cli.Table, asJSON any, name string, before ...string) error {
 	if !c.Long {
-		return out.Row(asJSON, name)
+		before = before[2:]
 	}
-	return out.Row(asJSON, first, second, "  "+name)
+	if len(before) > 0 {
+		name = "  " + name
+	}
+	return out.Row(asJSON, append(before, name)...)
 }
 
-func (c *Ls) print(out *cli.Table, account, name string, e client.Entry) error {
-	first, second := units.Bytes(e.Size), formatTime(e.LastModified)
-	if e.Prefix != "" {
-		first, second = "-", "-"
+func (c *Ls) print(out *cli.Table, account, name string, e client.VersionEntry) error {
+	columns, asJSON := []string{units.Bytes(e.Size), formatTime(e.LastModified)}, printedEntry(account, e.Entry)
+	switch {
+	case e.Prefix != "":
+		columns[0], columns[1] = "-", "-"
+	case e.Deleted:
+		columns[0] = "-"
 	}
-	return c.row(out, printedEntry(account, e), first, second, terminal.Name(name))
+	if c.Versions && e.Prefix == "" {
+		asJSON = newPrintedVersion(account, e)
+		columns = append(columns, e.Version, stateOf(e))
+	} else if c.Versions {
+		columns = append(columns, "-", "-")
+	}
+	if c.Versions && c.Long {
+		columns = append(columns, cmp.Or(e.By, "-"))
+	}
+	return c.row(out, asJSON, terminal.Name(name), columns...)
 }
 
 // printedEntry returns a blob or a group of names in JSON.

@@ -19,8 +19,9 @@ type Rm struct {
 	Blobs []cli.RemoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME, or ACCOUNT/PREFIX/ with -r. Several are possible."`
 
 	Recursive bool `short:"r" env:"-" help:"Delete all blobs below the prefix. The command asks before."`
-	Yes       bool `short:"y" env:"-" help:"Do not ask."`
-	DryRun    bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
+	versionFlag
+	Yes    bool `short:"y" env:"-" help:"Do not ask."`
+	DryRun bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
 
 	cli.ServerFlags
 	cli.OutputFlags
@@ -33,6 +34,9 @@ func (c *Rm) Run(ctx context.Context, console *cli.Console) error {
 			return cli.Usagef("%s is not a blob: use -r to delete all blobs below it", terminal.Name(of.String()))
 		}
 	}
+	if err := c.check(len(c.Blobs), c.Recursive); err != nil {
+		return err
+	}
 	on, err := c.ClientOf(console, c.Blobs...)
 	if err != nil {
 		return err
@@ -44,7 +48,9 @@ func (c *Rm) Run(ctx context.Context, console *cli.Console) error {
 func (c *Rm) run(ctx context.Context, b *batch, on *client.Client) error {
 	if !c.Recursive {
 		for _, of := range c.Blobs {
-			b.Delete(b.item(on, of.Remote), true)
+			item := b.item(on, of.Remote)
+			item.Version = c.Version
+			b.Delete(item, true)
 		}
 		return b.run(ctx)
 	}

@@ -20,6 +20,7 @@ import (
 type Stat struct {
 	Blobs []cli.RemoteOperand `arg:"" name:"blob" help:"ACCOUNT/NAME. Several are possible."`
 
+	versionFlag
 	cli.ServerFlags
 	cli.OutputFlags
 }
@@ -30,16 +31,45 @@ func (c *Stat) Run(ctx context.Context, console *cli.Console) error {
 	if err != nil {
 		return err
 	}
-	if err := allBlobs(c.Blobs); err != nil {
+	if err := errors.Join(allBlobs(c.Blobs), c.check(len(c.Blobs), false)); err != nil {
 		return err
 	}
 	return eachOf(c.Blobs, func(of cli.RemoteOperand) error {
+		if c.Version != "" {
+			return c.printVersion(ctx, console, from, of.Remote)
+		}
 		b, err := describe(ctx, from, of.Remote)
 		if err != nil {
 			return blobError(of.Remote, err)
 		}
 		return c.Facts(console, newPrintedBlob(of.Account, b), blobFacts(of.Remote, b))
 	})
+}
+
+// printVersion prints the version's properties.
+func (c *Stat) printVersion(ctx context.Context, console *cli.Console, from *client.Client, of operand.Remote) error {
+	e, err := c.find(ctx, from, of)
+	if err == nil && !e.Deleted {
+		var b client.Blob
+		b, err = from.HeadVersion(ctx, of.Account, of.Name, e.Version)
+		e.SHA256 = b.SHA256
+	}
+	if err != nil {
+		return blobError(of, err)
+	}
+	if e.Deleted {
+		e.Since = time.Time{} // it is its own time
+	}
+	facts := append(blobFacts(of, e.Blob), [2]string{"version", e.Version}, [2]string{"state", stateOf(e)}, [2]string{"by", e.By})
+	for _, t := range []struct {
+		title string
+		at    time.Time
+	}{{"current until", e.Since}, {"kept until", e.Until}} {
+		if !t.at.IsZero() {
+			facts = append(facts, [2]string{t.title, formatTime(t.at)})
+		}
+	}
+	return c.Facts(console, newPrintedVersion(of.Account, e), facts)
 }
 
 // describe returns a blob's properties, also those that a listing has and a HEAD has not, if the

@@ -4,7 +4,7 @@ import (
 	"sluice/cmd/sluice/internal/cli"
 )
 
-// Help has the commands' detailed helps by the words of the commands.
+// Help has the commands' detailed helps by the commands' words.
 var Help = map[string]string{
 	"backup create": `Copies the metadata as they are at one moment, and all objects that they need and the place
 does not have yet. The instance may be served meanwhile: what is deleted is not freed before the

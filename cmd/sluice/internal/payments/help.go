@@ -4,7 +4,7 @@ import (
 	"sluice/cmd/sluice/internal/cli"
 )
 
-// Help has the commands' detailed helps by the words of the commands.
+// Help has the commands' detailed helps by the commands' words.
 var Help = map[string]string{
 	"channel open":    cli.Examples("sluice channel open --deposit 5000", "sluice channel open --sender 0x7a --deposit 5000 --expires 30d", "sluice channel open --sender 0x7a --payment-channel-id 1"),
 	"channel show":    cli.Examples("sluice channel show PN2GSKYIOXGVHYTJIRCOBD7OL5"),

@@ -4,7 +4,7 @@ import (
 	"sluice/cmd/sluice/internal/cli"
 )
 
-// Help has the commands' detailed helps by the words of the commands.
+// Help has the commands' detailed helps by the commands' words.
 var Help = map[string]string{
 	"health": cli.Examples("sluice health", "sluice health --url https://blobs.example.org/sluice --timeout 2s"),
 	"conformance": `Checks whether a server speaks the interface that docs/protocol.md describes: runs cases of one rule

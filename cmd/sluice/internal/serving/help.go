@@ -4,7 +4,7 @@ import (
 	"sluice/cmd/sluice/internal/cli"
 )
 
-// Help has the commands' detailed helps by the words of the commands.
+// Help has the commands' detailed helps by the commands' words.
 var Help = map[string]string{
 	"config check": cli.Examples("sluice config check --config sluice.yaml"),
 	"config print": cli.Examples("sluice config print", "sluice config print --config sluice.yaml --json"),
