@@ -61,7 +61,7 @@ func (s *service) newest(t *testing.T, name string) time.Time {
 
 // TestRestore restores deleted blobs, and a folder as it was at a time. Blobs with the content of
 // that time, and those that were not there, are left alone.
-// Invariant 208.
+// Invariant 210.
 func TestRestore(t *testing.T) {
 	s := newService(t)
 	defer s.stop()
@@ -120,7 +120,7 @@ func (s *service) storeFor(t *testing.T, name string, after time.Duration) time.
 
 // TestRestoreIsBounded counts the requests that are in progress together, and changes a blob
 // between its listing and its turn: it stays as it is.
-// Invariant 208.
+// Invariant 210.
 func TestRestoreIsBounded(t *testing.T) {
 	s := newService(t)
 	defer s.stop()

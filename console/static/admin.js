@@ -7,6 +7,7 @@ import { rights } from "./rights.js";
 import { keysPage } from "./adminkeys.js";
 import { groupsPage } from "./admingroups.js";
 import { placesPage } from "./adminplaces.js";
+import { versionsPage } from "./adminversions.js";
 import { nodesPage, tasksPage } from "./admintasks.js";
 import { actionsPage, damagedPage, uploadsPage } from "./adminlists.js";
 
@@ -20,6 +21,7 @@ const pages = [
   { path: "keys", title: "Keys", page: keysPage },
   { path: "groups", title: "Groups", page: groupsPage },
   { path: "places", title: "Places", page: placesPage },
+  { path: "versions", title: "Versions", page: versionsPage },
   { path: "uploads", title: "Uploads", page: uploadsPage, all: true },
   { path: "damaged", title: "Damaged", page: damagedPage, all: true },
   { path: "tasks", title: "Tasks", page: tasksPage, all: true },

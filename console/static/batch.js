@@ -1,9 +1,10 @@
-// An operation on many blobs: they are counted, and then deleted, moved or copied, each on the
+// An operation on many blobs: they are counted, and then deleted, moved, copied or restored, each on the
 // condition that it is still the version that was counted.
 
 import { parseAccount } from "./names.js";
 import { passing, repeated } from "./sending.js";
 import { count as number } from "./text.js";
+import { restore } from "./versions.js";
 import * as api from "./api.js";
 
 /** Most blobs of a batch: their names are in memory. */
@@ -16,13 +17,13 @@ const lastAnswers = 3000;
 /**
  * @typedef {{name: string, size?: number, etag?: string, lastModified?: string}} Listed
  * @typedef {Listed & {kind: "folder"|"blob"}} Item
- * @typedef {Listed & {size: number}} Counted
+ * @typedef {Listed & {size: number, version?: string, expires?: string, replaces?: string, fresh?: boolean}} Counted restored with the last members
  * @typedef {{item: Item, blobs: Counted[], bytes: number}} Part
  */
 
 /**
  * @typedef {object} Work
- * @property {"delete"|"move"|"copy"} verb
+ * @property {"delete"|"move"|"copy"|"restore"} verb
  * @property {string} account of the blobs
  * @property {string} [to] the account of the destination
  * @property {(name: string) => string} [nameOf] returns the name at the destination
@@ -118,12 +119,14 @@ export const concernsAll = (error) => passing(error) ? Boolean(error.code) : [40
 async function perform(work, blob, signal, unanswered) {
   const url = api.blobURL(work.account, blob.name);
   try {
-    if (work.verb === "delete") await repeated(() => api.send(url, { method: "DELETE", headers: api.headers(conditionOf(blob)), signal: unanswered }), signal);
+    if (work.verb === "restore") await repeated(() => restore(work.account, blob, { signal: unanswered }), signal);
+    else if (work.verb === "delete") await repeated(() => api.send(url, { method: "DELETE", headers: api.headers(conditionOf(blob)), signal: unanswered }), signal);
     else await transfer(work, blob, url, signal, unanswered);
     return "done";
   } catch (error) {
     if (error.code !== "precondition_failed") throw error;
-    if (work.verb !== "delete" && error.message.includes("destination")) {
+    if (work.verb === "restore" && blob.etag && (await etagOf(work.account, blob.name)) === blob.etag) return "done"; // the answer to it was lost
+    if (["move", "copy"].includes(work.verb) && error.message.includes("destination")) {
       // A copy whose answer was lost finds its own result. Browsers also repeat requests unasked, so the
       // number of attempts proves nothing.
       const own = work.verb === "copy" && blob.etag && (await etagOf(work.to, work.nameOf(blob.name))) === blob.etag;

@@ -3,7 +3,7 @@
 import { button, h } from "./dom.js";
 import { bytes, count, shellQuote, time, visible, visibleText } from "./text.js";
 import { copy, showError, toast } from "./notice.js";
-import { go, show } from "./router.js";
+import { go, link, show } from "./router.js";
 import { crumbs } from "./folder.js";
 import { deleteItems } from "./delete.js";
 import { transferItems } from "./transfer.js";
@@ -14,6 +14,7 @@ import { payWith } from "./paysession.js";
 import { lastOf, parentOf } from "./names.js";
 import { shareBlob } from "./share.js";
 import { whoReadsButton } from "./whoreads.js";
+import { history } from "./history.js";
 import * as api from "./api.js";
 
 /** @type {import("./router.js").View} */
@@ -34,6 +35,7 @@ export async function blobView(main, [account = "", name = ""], signal) {
   } catch (error) {
     failed(body, await headError(error, url, signal), signal);
     if (error.status === 451) actions.append((await who) ?? "");
+    else body.append((await history({ account, name }, signal)) ?? "");
     return;
   }
   if (signal.aborted) return;
@@ -47,7 +49,9 @@ export async function blobView(main, [account = "", name = ""], signal) {
     button("download", "Download", () => download(blob).catch((error) => toast(error.message))),
     ...changes(main, account, name, blob), administered ?? "");
   const stage = h("section", { class: "stage", "aria-label": "Preview" });
-  body.append(stage, properties(response, blob));
+  const facts = h("div", { class: "stack" }, properties(response, blob));
+  body.append(stage, facts);
+  void history(blob, signal).then((card) => card && facts.append(card));
   try {
     await preview(stage, blob, signal);
   } catch (error) {
@@ -69,7 +73,7 @@ function changes(main, account, name, { size, etag, lastModified }) {
     if (verb === "move" && made?.outcome.done.length > 0) go("blob", made.account, made.prefix + lastOf(name));
   };
   const remove = async () => {
-    const outcome = await deleteItems(account, [item]);
+    const outcome = await deleteItems(account, [item], link("blobs", account, folder));
     if (outcome?.done.length > 0) go("blobs", account, folder);
   };
   return [rename, button("move", "Move…", () => void transfer("move")), button("copy", "Copy…", () => void transfer("copy")),

@@ -25,10 +25,14 @@ export function amount(items, sized = false) {
  * @param {string} question.title
  * @param {string} question.account
  * @param {import("./batch.js").Item[]} question.items
- * @param {(blobs: string) => (Node|string)[]} question.sentence describes the operation on so many blobs
+ * @param {(blobs: string, counted: import("./batch.js").Counted[]) => (Node|string)[]} question.sentence describes the operation on so many blobs
  * @param {string} question.label of the button that confirms
  * @param {string} [question.class] of that button
  * @param {Node[]} [question.fields]
+ * @param {(signal: AbortSignal, progress: (count: number) => void) => Promise<import("./batch.js").Part[]>} [question.count]
+ * counts them, again after each change of the field
+ * @param {HTMLElement} [question.field]
+ * @param {string} [question.none] shown if there are none
  * @param {(blobs: import("./batch.js").Counted[]) => string|void} [question.counted] called with the
  * blobs; it returns a sentence if nothing can be done with them
  * @returns {Promise<import("./batch.js").Counted[]|null>} null if it was not confirmed
@@ -42,20 +46,25 @@ export async function askCounted(question) {
   const { dialog, buttons: [no, yes], answer } = openDialog(question.title, [names, ...(question.fields ?? []), said], [
     { label: "Cancel", value: "" }, { label: question.label, value: "yes", class: question.class ?? "primary", disabled: true },
   ]);
-  const control = new AbortController();
+  let control = new AbortController(), blobs = [];
+  const { count: countThem = (signal, progress) => countBlobs(question.account, items, signal, progress) } = question;
   dialog.addEventListener("close", () => control.abort());
-  let blobs = [];
+  question.field?.addEventListener("change", () => void counting());
   const counting = async () => {
+    control.abort();
+    const { signal } = (control = new AbortController());
+    yes.disabled = true;
     try {
-      if (items.some((item) => item.kind === "folder")) said.textContent = "Counting the blobs…";
-      const parts = await countBlobs(question.account, items, control.signal, (n) => (said.textContent = `Counting the blobs: ${count(n)} so far…`));
+      if (question.count || items.some((item) => item.kind === "folder")) said.textContent = "Counting the blobs…";
+      const parts = await countThem(signal, (n) => !signal.aborted && (said.textContent = `Counting the blobs: ${count(n)} so far…`));
+      if (signal.aborted) return;
       sizes.forEach((size, i) => {
         const part = parts[i];
         size.textContent = part.item.kind === "folder" ? `${some(part.blobs.length)} (${bytes(part.bytes)})` : bytes(part.bytes);
       });
       blobs = parts.flatMap((part) => part.blobs);
-      if (blobs.length === 0) return fill(said, "There is no blob in it any more.");
-      fill(said, question.sentence(`${some(blobs.length)} (${bytes(parts.reduce((sum, part) => sum + part.bytes, 0))})`));
+      if (blobs.length === 0) return fill(said, question.none ?? "There is no blob in it any more.");
+      fill(said, question.sentence(`${some(blobs.length)} (${bytes(parts.reduce((sum, part) => sum + part.bytes, 0))})`, blobs));
       const refused = question.counted?.(blobs);
       if (refused) return fill(said, refused);
       yes.disabled = false;
@@ -63,7 +72,7 @@ export async function askCounted(question) {
       if (question.class !== "danger" && document.activeElement === no) yes.focus();
     } catch (error) {
       // Without a code, it is no answer that could differ later.
-      if (!control.signal.aborted) fill(said, errorBox(error, error.code && (() => void counting())));
+      if (!signal.aborted) fill(said, errorBox(error, error.code && (() => void counting())));
     }
   };
   void counting();

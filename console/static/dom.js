@@ -68,6 +68,7 @@ const shapes = {
   text: "M6 3h8l4 4v14H6zM14 3v4h4M9 12h6M9 16h6",
   theme: "M12 3a9 9 0 1 0 9 9 7 7 0 0 1-9-9z",
   trash: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v6M14 11v6",
+  undo: "M5 9h9a5 5 0 0 1 0 10H9M9 5 5 9l4 4",
   video: "M3 6h12v12H3zM15 11l6-4v10l-6-4",
   upload: "M12 20V8m-5 4 5-5 5 5M5 4h14",
 };

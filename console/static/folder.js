@@ -8,6 +8,7 @@ import { bytes, compareNames, count, time, visible, visibleText } from "./text.j
 import { sentenceOf, showError, toast } from "./notice.js";
 import { go, link, show } from "./router.js";
 import { deleteItems } from "./delete.js";
+import { known } from "./versions.js";
 import { downloadItems } from "./archive.js";
 import { transferItems } from "./transfer.js";
 import { renameIn } from "./rename.js";
@@ -53,8 +54,9 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
   if (prefix.endsWith("/")) extra.append(button("download", "Download folder", () => void downloadItems(account, parentOf(prefix), [{ kind: "folder", name: prefix }])));
   // Without an answer there is no button.
-  const [service, who] = await Promise.all([prefix && api.info().catch(() => null), whoReadsButton({ account, prefix }, () => void show())]);
+  const [service, who, keeps] = await Promise.all([prefix && api.info().catch(() => null), whoReadsButton({ account, prefix }, () => void show()), known().catch(() => false)]);
   if (signal.aborted) return;
+  if (keeps) extra.append(h("a", { class: "button", href: link("deleted", account, prefix) }, icon("trash"), "Deleted"));
   if (service?.profile === "hosted") extra.append(button("copy", "Copy link", () => void shareFolder(account, prefix)));
   if (who) extra.append(who);
   /** @type {(item: Folder|Entry) => Node[]} */
@@ -189,7 +191,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
     if (!grid.focus()) document.getElementById("main").focus({ preventScroll: true });
   };
   const remove = async (items) => {
-    if (await deleteItems(account, items)) await done();
+    if (await deleteItems(account, items, location.hash)) await done();
   };
   const transfer = async (verb) => {
     const made = await transferItems(verb, account, prefix, selected);
@@ -212,7 +214,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
     filter.cancel();
     grid?.stop();
   });
-  addEventListener(storedEvent, () => void refresh(), { signal });
+  addEventListener(storedEvent, (event) => void (/** @type {CustomEvent} */ (event).detail ? done() : refresh()), { signal });
   place.keep(() => ({ wanted: filter.wanted(), order, typing: document.activeElement === filter.input, loaded: listing.items.length, grid: grid?.place }));
   const { before } = place;
   if (before) await comeBack(before);
@@ -258,11 +260,12 @@ function cells(account, prefix, item, badges) {
  * @param {string} account
  * @param {string} prefix
  * @param {string} [last] the end of a name, which is no link
+ * @param {string} [view] of the links
  */
-export function crumbs(account, prefix, last) {
+export function crumbs(account, prefix, last, view = "blobs") {
   const steps = prefix.split("/").slice(0, -1);
-  const links = [h("a", { href: link("") }, "Accounts"), h("a", { href: link("blobs", account, "") }, visible(account))];
-  steps.forEach((step, i) => links.push(h("a", { href: link("blobs", account, steps.slice(0, i + 1).join("/") + "/") }, step ? visible(step) : h("i", null, "(empty)"))));
+  const links = [h("a", { href: link("") }, "Accounts"), h("a", { href: link(view, account, "") }, visible(account))];
+  steps.forEach((step, i) => links.push(h("a", { href: link(view, account, steps.slice(0, i + 1).join("/") + "/") }, step ? visible(step) : h("i", null, "(empty)"))));
   const current = last === undefined ? links.pop().firstChild : visible(last);
   return h("nav", { "aria-label": "Path" }, h("ol", { class: "crumbs" }, links.map((a) => h("li", null, a)), h("li", null, h("h1", null, current))));
 }

@@ -5,6 +5,7 @@ import { beforeView, route, show, start } from "./router.js";
 import { accountsView } from "./accounts.js";
 import { folderView } from "./folder.js";
 import { blobView } from "./blob.js";
+import { deletedView } from "./deleted.js";
 import { openUploadsView } from "./openuploads.js";
 import { sessionsView } from "./sessions.js";
 import { channelsView } from "./channels.js";
@@ -23,13 +24,14 @@ import * as api from "./api.js";
 route("", accountsView);
 route("blobs", folderView);
 route("blob", blobView);
+route("deleted", deletedView);
 route("uploads", openUploadsView);
 route("sessions", sessionsView);
 route("channels", channelsView);
 route("status", statusView);
 route("admin", adminView);
 
-const sectionOf = { blobs: "", blob: "", uploads: "" };
+const sectionOf = { blobs: "", blob: "", deleted: "", uploads: "" };
 beforeView((first) => navigation(`./#/${sectionOf[first] ?? first}`));
 
 startShell();

@@ -1,6 +1,7 @@
 // The names of a folder, as they are loaded page by page. Several lists can be made from the loaded
 // names.
 
+import { leaving } from "./undo.js";
 import * as api from "./api.js";
 
 /**
@@ -37,7 +38,7 @@ export class Listing {
   async loadPage() {
     const query = { prefix: this.prefix, delimiter: this.deep ? "" : "/", after: this.after, limit: 1000 };
     const page = await api.json(`v1/blobs/${encodeURIComponent(this.account)}`, query, { signal: this.signal });
-    this.items.push(...(page.prefixes ?? []).map((name) => ({ kind: "folder", name })), ...page.blobs.map((blob) => ({ kind: "blob", ...blob })));
+    this.items.push(...[...(page.prefixes ?? []).map((name) => ({ kind: "folder", name })), ...page.blobs.map((blob) => ({ kind: "blob", ...blob }))].filter((item) => !leaving(this.account, item.name)));
     this.after = page.next ?? "";
     this.complete = !page.next;
   }

@@ -8,14 +8,14 @@ import { run } from "./batch.js";
 /** Names of each kind that are listed. */
 const mostListed = 50;
 
-const words = { delete: ["Deleting", "deleted"], move: ["Moving", "moved"], copy: ["Copying", "copied"], rename: ["Renaming", "renamed"] };
+const words = { delete: ["Deleting", "deleted"], move: ["Moving", "moved"], copy: ["Copying", "copied"], rename: ["Renaming", "renamed"], restore: ["Restoring", "restored"] };
 
 /** Does the work with blobs until it is done or the signal ends. @typedef {(signal: AbortSignal, progress: (count: number, bytes: number) => void) => Promise<import("./batch.js").Outcome>} Doing */
 
 /**
  * Work with its words: where is the end of the sentence about its outcome, and called is its
- * word, if that is not the verb.
- * @typedef {import("./batch.js").Work & {where?: string, called?: "rename"}} Named
+ * word, if that is not the verb. Quiet work shows no notice of its success.
+ * @typedef {import("./batch.js").Work & {where?: string, called?: "rename", quiet?: boolean}} Named
  */
 
 /**
@@ -38,7 +38,7 @@ export async function carryOut(work, blobs, known) {
     Object.assign(whole, { failed: outcome.failed, left: outcome.left });
     if (whole.done.length === blobs.length) {
       const what = blobs.length === 1 ? `${visibleText(blobs[0].name)} was` : `${some(blobs.length)} were`;
-      toast(`${what} ${did}${work.where ?? ""}`);
+      if (!work.quiet) toast(`${what} ${did}${work.where ?? ""}`);
       return whole;
     }
     if (!(await showOutcome(whole, blobs.length, did, true))) return whole;

@@ -6,14 +6,14 @@ import { amount } from "./counted.js";
 
 /**
  * Returns the bar, and a function that shows a selection in it.
- * @param {Object<"download"|"rename"|"move"|"copy"|"remove"|"clear", () => void>} actions
+ * @param {Object<"restore"|"download"|"rename"|"move"|"copy"|"remove"|"clear", () => void>} actions
  * @returns {{element: HTMLElement, show: (items: import("./batch.js").Item[]) => void}}
  */
 export function selectionBar(actions) {
   const said = h("p", { role: "status" });
   const rename = button("edit", "Rename", actions.rename);
-  const buttons = h("div", { class: "actions" }, button("download", "Download", actions.download), rename, button("move", "Move…", actions.move), button("copy", "Copy…", actions.copy),
-    button("trash", "Delete", actions.remove, { class: "danger" }), button("close", "Clear the selection", actions.clear, { iconOnly: true }));
+  const all = [["undo", "Restore…", actions.restore], ["download", "Download", actions.download], rename, ["move", "Move…", actions.move], ["copy", "Copy…", actions.copy], ["trash", "Delete", actions.remove, { class: "danger" }]];
+  const buttons = h("div", { class: "actions" }, all.map((one) => (one === rename ? actions.rename && rename : one[2] && button(...one))), button("close", "Clear the selection", actions.clear, { iconOnly: true }));
   const element = h("div", { class: "selection", role: "group", "aria-label": "Selection" }, said, buttons);
   buttons.hidden = true;
   return {

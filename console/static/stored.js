@@ -14,7 +14,7 @@ export function target() {
   return first === "blobs" && account ? { account, prefix } : null;
 }
 
-let announcement = 0;
+let announcement = 0, seeksFocus = false;
 
 /**
  * Shows that a blob was stored.
@@ -26,8 +26,19 @@ export function stored(account, name) {
   if (to?.account === account && name.startsWith(to.prefix)) announce();
 }
 
-/** Sends the event soon: many uploads may end together. A dialog returns the focus to a row, which must not go meanwhile. */
-function announce() {
+/**
+ * Shows that the folder has other blobs.
+ *
+ * It sends the event soon: many uploads may end together. A dialog returns the focus to a row, which
+ * must not go meanwhile.
+ * @param {boolean} [focus] whether the list then has the focus, if nothing else has it
+ */
+export function announce(focus = false) {
+  seeksFocus ||= focus;
   clearTimeout(announcement);
-  announcement = setTimeout(() => (document.querySelector("dialog[open]") ? announce() : dispatchEvent(new Event(storedEvent))), 300);
+  announcement = setTimeout(() => {
+    if (document.querySelector("dialog[open]")) return announce();
+    dispatchEvent(new CustomEvent(storedEvent, { detail: seeksFocus && [document.body, document.getElementById("main")].includes(document.activeElement) }));
+    seeksFocus = false;
+  }, 300);
 }

@@ -23,7 +23,7 @@ type versionLine struct {
 
 // TestUndelete is the story of a script that deletes a folder with its key. Another machine finds
 // out which key did it, and brings the folder back as it was before the script ran.
-// Invariant 208.
+// Invariant 210.
 func TestUndelete(t *testing.T) {
 	t.Parallel()
 	s := e2e.StartHosted(t, "key")

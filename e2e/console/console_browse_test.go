@@ -77,7 +77,7 @@ func TestConsoleDeletesWhatItShows(t *testing.T) {
 	store(s, "0x1", "a.txt", "text/plain", "newer")
 	p.press("Delete")
 	p.untilText("dialog", "Delete this blob?")
-	p.press("Delete")
+	p.deleteNow()
 	p.untilText("dialog", "precondition_failed")
 	s.Must(200, "GET", "/v1/blobs/0x1/a.txt", nil)
 }
@@ -96,7 +96,7 @@ func TestConsoleRefusesUnreachableNames(t *testing.T) {
 	p.tabTo("row y.txt")
 	p.keys(kb.Delete)
 	p.untilText("dialog", "Delete this blob?")
-	p.press("Delete")
+	p.deleteNow()
 	p.untilText("dialog", "Browsers change the address of a name")
 	p.press("Close")
 	s.Must(200, "GET", "/v1/blobs/0x1/y.txt", nil)

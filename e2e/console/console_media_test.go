@@ -127,7 +127,7 @@ func TestConsolePaysForPreviews(t *testing.T) {
 	p.keys(kb.Delete)
 	p.untilText("dialog", "moved.txt")
 	p.untilText("dialog", "1 blob (8 bytes)")
-	p.press("Delete")
+	p.deleteNow()
 	p.untilText("#toasts", "moved.txt was deleted")
 	s.ListsOnly("0x1", "paid.png")
 }

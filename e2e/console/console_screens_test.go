@@ -120,7 +120,7 @@ func takeScreensOfSelections(t *testing.T, s *e2e.Server) {
 	p.untilText("dialog", "will be deleted.")
 	p.screenshots("deletion")
 	faults(s, "DELETE blob 100%: status 403")
-	p.press("Delete")
+	p.deleteNow()
 	p.untilText("dialog", "were not deleted")
 	p.screenshots("outcome")
 	p.press("Close")

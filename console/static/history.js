@@ -1,0 +1,88 @@
+// The versions of a blob: when they were stored and by whom, with their ways back.
+
+import { button, fill, h } from "./dom.js";
+import { bytes, time, visibleText } from "./text.js";
+import { errorBox, toast } from "./notice.js";
+import { link, show } from "./router.js";
+import { download } from "./download.js";
+import { doing } from "./adminlist.js";
+import { administersPlace, rights } from "./rights.js";
+import { known, pages, restore, versionURL } from "./versions.js";
+import * as api from "./api.js";
+
+/** Versions that are shown at a time. */
+const shownAtOnce = 50;
+
+/**
+ * Returns who wrote a version or deleted the blob: administrators have a link to the key.
+ * @param {string|undefined} by the id of a key
+ * @param {import("./rights.js").Rights|null} may
+ */
+export const writer = (by, may) => by && h(may && !may.local ? "a" : "span", { href: may && !may.local && link("admin", "keys", by) }, h("code", null, by));
+
+/**
+ * Returns the card of a blob's versions, or null if there are none beside the blob itself, or the
+ * reader may not see them.
+ * @param {{account: string, name: string, etag?: string}} blob
+ * @param {AbortSignal} signal
+ */
+export async function history({ account, name, etag }, signal) {
+  const list = h("ol", { class: "history" }), more = button(null, "Show more", () => void load());
+  const next = versionsOf(account, name, signal), may = await rights().catch(() => null);
+  const load = async () => {
+    for (let n = 0; n < shownAtOnce; n++) {
+      const { value, done } = await next.next();
+      if (done) return (more.hidden = true);
+      list.append(h("li", null, ...row(account, value, etag, may)));
+    }
+  };
+  try {
+    if (!(await known())) return null;
+    await load();
+  } catch (error) {
+    if (!signal.aborted && ![401, 403].includes(error.status)) fill(list, h("li", null, errorBox(error)));
+  }
+  const alone = list.children.length === 1 && list.querySelector("[data-state=current]");
+  if (signal.aborted || alone || list.children.length === 0) return null;
+  return h("section", { class: "card", "aria-labelledby": "history" }, h("h2", { id: "history" }, "History"), list, more);
+}
+
+/** Returns the versions of one name. */
+async function* versionsOf(account, name, signal) {
+  for await (const page of pages(account, { prefix: name, limit: shownAtOnce }, signal)) {
+    for (const version of page.versions ?? []) {
+      if (version.name !== name) return;
+      yield version;
+    }
+  }
+}
+
+/** @param {import("./versions.js").Version} v */
+function row(account, v, etag, may) {
+  const state = v.deleted ? "deleted" : v.current ? "current" : "kept", at = time(v.lastModified);
+  const what = `the version of ${at.textContent}`;
+  const bring = async () => {
+    try {
+      await restore(account, { name: v.name, version: v.version, replaces: etag, fresh: etag === undefined });
+      toast(`${visibleText(v.name)} was restored`);
+      show();
+    } catch (error) {
+      toast(error.message);
+    }
+  };
+  const remove = async () => {
+    const done = await doing(v.deleted ? "Delete this mark?" : "Delete this version?", [
+      h("p", null, v.deleted ? "The blob will be as it was before it was deleted." : v.current ? "Its bytes are gone for good, and the version before is current again, if there is one." : "Its bytes are gone for good."),
+    ], "Delete", () => api.send(versionURL(account, v.name, v.version), { method: "DELETE" }));
+    if (done) show();
+  };
+  const read = { name: v.name, url: versionURL(account, v.name, v.version), size: v.size, reads: "key" };
+  return [
+    h("div", { dataset: { state } }, h("p", null, at, " ", h("span", { class: `badge ${v.current ? "open" : ""}` }, state)),
+      h("p", { class: "facts" }, v.deleted ? "deleted" : bytes(v.size), v.by && [" by ", writer(v.by, may)], v.until && [", kept until ", time(v.until)])),
+    h("div", { class: "actions" },
+      !v.deleted && button("download", `Download ${what}`, () => download(/** @type {any} */ (read)).catch((error) => toast(error.message)), { iconOnly: true }),
+      !v.deleted && !v.current && button("undo", `Restore ${what}`, () => void bring(), { iconOnly: true }),
+      may && administersPlace(may, account, v.name) && button("trash", `Delete ${v.deleted ? "the mark" : what}`, () => void remove(), { iconOnly: true, class: "danger" })),
+  ];
+}

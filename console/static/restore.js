@@ -1,0 +1,29 @@
+// Restoring a selection, after asking: what was deleted, or everything as it was at a time.
+
+import { h } from "./dom.js";
+import { visible } from "./text.js";
+import { amount, askCounted } from "./counted.js";
+import { carryOut } from "./outcome.js";
+import { countVersions } from "./versions.js";
+
+/**
+ * Asks, and restores blobs and the contents of folders. It returns null if nothing was begun.
+ * @param {string} account
+ * @param {import("./batch.js").Item[]} items
+ * @returns {Promise<import("./batch.js").Outcome|null>}
+ */
+export async function restoreItems(account, items) {
+  const at = /** @type {HTMLInputElement} */ (h("input", { type: "datetime-local", id: "restore-at", step: 1, "aria-describedby": "restore-about" }));
+  const blobs = await askCounted({
+    title: items.length === 1 ? `Restore this ${items[0].kind}?` : `Restore ${amount(items)}?`,
+    account, items, label: "Restore", field: at,
+    count: (signal, progress) => countVersions(account, items, Date.parse(at.value) || 0, signal, progress),
+    none: "Nothing in it is to be restored.",
+    fields: [h("label", { for: at.id }, "As it was at"), at, h("p", { class: "sub", id: "restore-about" }, "Empty: all that is deleted, as it was before. With a time, blobs that have other content since are replaced, too.")],
+    sentence: (text, found) => {
+      const replaced = found.filter((blob) => !blob.fresh).length;
+      return [`${text} of account `, visible(account), " will be restored", replaced > 0 ? `; ${replaced} of them replace what is there now.` : "."];
+    },
+  });
+  return blobs && carryOut({ verb: "restore", account }, blobs);
+}
