@@ -17,6 +17,7 @@ var versionChecks = []dbtest.Check{
 	check("versions/writers", versionWriters),
 	check("versions/clock", versionsOfAClock),
 	check("versions/restated", versionRestated),
+	check("versions/selection", versionSelection),
 }
 
 // keep makes account a keep versions.
@@ -141,4 +142,37 @@ func versionRestated(p *probe) {
 	p.Must(len(p.versions("n")) == 2, "%d versions", len(p.versions("n")))
 	p.Equal(dbtest.Value(p.Store.BlobsWith(p.Ctx, []metastore.ContentID{first.Content})), []metastore.BlobContent{{BlobName: named("n"), Content: first.Content}}, "the blob that has a version's content")
 	p.Audited()
+}
+
+// versionSelection lists versions by queries that name other blobs, or U+0000, which no blob's name
+// has: only versions of names with the prefix are listed, and no group ends within a stored name.
+func versionSelection(p *probe) {
+	p.keep()
+	var last metastore.Version
+	for _, name := range []string{"a/x", "a/x", "b/y", "b/y"} {
+		b := p.put(metastore.Blob{Account: "a", Name: name})
+		last = metastore.VersionOf(&b)
+	}
+	last[0] = 0x70 // of a later time, so that the current one follows
+	for _, c := range []struct {
+		q     metastore.ListQuery
+		after metastore.Version
+		want  int
+	}{
+		{metastore.ListQuery{Prefix: "a/", After: "b/y"}, last, 0},
+		{metastore.ListQuery{Prefix: "a/", After: "b/y", Delimiter: "/"}, last, 0},
+		{metastore.ListQuery{After: "b/y", Delimiter: "/"}, last, 0},
+		{metastore.ListQuery{Prefix: "b/", After: "b/y", Delimiter: "/"}, last, 2},
+		{metastore.ListQuery{After: "a/x\x00"}, metastore.Version{}, 2},
+		{metastore.ListQuery{Prefix: "a/x\x00"}, metastore.Version{}, 0},
+		{metastore.ListQuery{Delimiter: "\x00"}, metastore.Version{}, 4},
+		{metastore.ListQuery{Delimiter: "y\x00"}, metastore.Version{}, 4},
+	} {
+		c.q.Account, c.q.Limit = "a", 100
+		page := dbtest.Value(p.Store.ListVersions(p.Ctx, metastore.VersionQuery{ListQuery: c.q, AfterVersion: c.after}))
+		for _, prefix := range page.Prefixes {
+			p.Must(prefix[len(prefix)-1] == '/', "%+v: the group %q", c.q, prefix)
+		}
+		p.Must(len(page.Versions) == c.want, "%+v behind %v: %+v, want %d", c.q, c.after, page, c.want)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"strings"
 	"time"
 
 	"sluice/database/sqlstore/internal/engine"
@@ -13,6 +14,9 @@ import (
 // ListVersions implements metastore.Versions. It merges a page with the account's blobs and
 // one with versions that are not current.
 func (s *Metastore) ListVersions(ctx context.Context, q metastore.VersionQuery) (metastore.VersionPage, error) {
+	if strings.Contains(q.Prefix, "\x00") {
+		return metastore.VersionPage{}, nil // no blob's name has it, but stored names have
+	}
 	if q.Bytes == 0 {
 		q.Bytes = math.MaxInt64
 	}
@@ -31,6 +35,9 @@ func (s *Metastore) ListVersions(ctx context.Context, q metastore.VersionQuery) 
 		}
 		kept := current
 		kept.Account, kept.live = metastore.KeptOf(q.Account), t.Now.UnixMicro()
+		if strings.Contains(q.Delimiter, "\x00") {
+			kept.Delimiter = ""
+		}
 		var older []metastore.Blob // the current version, if it is older than AfterVersion
 		if q.AfterVersion != (metastore.Version{}) {
 			kept.After = metastore.KeptName(q.After, q.AfterVersion.Modified())
@@ -38,13 +45,15 @@ func (s *Metastore) ListVersions(ctx context.Context, q metastore.VersionQuery) 
 			if err != nil {
 				return metastore.VersionPage{}, err
 			}
-			if found && b.Modified.Before(q.AfterVersion.Modified()) && !expired(b.Expires, time.UnixMicro(current.live)) {
+			listed := strings.HasPrefix(q.After, q.Prefix) && groupOf(q.After, q.ListQuery) == ""
+			if found && listed && b.Modified.Before(q.AfterVersion.Modified()) && !expired(b.Expires, time.UnixMicro(current.live)) {
 				if older = append(older, b.Blob); !q.Metadata {
 					older[0].Metadata = ""
 				}
 			}
 		} else if q.After != "" {
-			kept.After = q.After + "\x00\xff" // behind all its versions
+			name, _, _ := strings.Cut(q.After, "\x00")
+			kept.After = name + "\x00\xff" // behind all its versions
 		}
 		kept.first = firstName(kept.ListQuery)
 		a, err := list(t, current)
