@@ -268,7 +268,7 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 		if reserved != nil { // for a source that was replaced meanwhile
 			reserved.Release()
 		}
-		reserved, err = t.reserve(ctx, x, source)
+		reserved, err = s.reserve(ctx, x, t, source)
 		return err
 	}
 	record, noRecord, err := t.reserveRecord(x)
@@ -311,18 +311,23 @@ func (t *transferral) reserveRecord(x *call) (r *access.Reservation, refused, er
 	return r, nil, err
 }
 
-// reserve reserves the bytes, objects and names that the destination adds to the caller's.
-func (t *transferral) reserve(ctx context.Context, x *call, source metastore.Blob) (*access.Reservation, error) {
-	switch {
-	case !t.moves && t.options.Restated:
-		return x.Allowance.Reserve(ctx, t.to.Name, t.options.Metadata, source.Size)
-	case !t.moves:
-		return x.Allowance.Reserve(ctx, t.to.Name, source.Metadata, source.Size)
-	case source.Owner == x.Owner():
-		return x.Allowance.ReserveRename(ctx, t.from.Name, t.to.Name)
-	default:
-		return x.Allowance.Reserve(ctx, t.to.Name, source.Metadata, source.Size)
+// reserve reserves the bytes, objects and names that the destination adds to the caller's. A moved
+// blob adds them if its account keeps it, too.
+func (s *Server) reserve(ctx context.Context, x *call, t *transferral, source metastore.Blob) (*access.Reservation, error) {
+	metadata := source.Metadata
+	if t.options.Restated {
+		metadata = t.options.Metadata
 	}
+	if t.moves && source.Owner == x.Owner() {
+		k, err := s.blobs.Keeping(ctx, t.from.Account)
+		if err != nil {
+			return nil, err
+		}
+		if k.State == metastore.KeepNever {
+			return x.Allowance.ReserveRename(ctx, t.from.Name, t.to.Name)
+		}
+	}
+	return x.Allowance.Reserve(ctx, t.to.Name, metadata, source.Size)
 }
 
 // moved returns the function that recognizes an earlier move's result by the source's ETag, or nil

@@ -169,9 +169,9 @@ func TestVersionsOfALocalInstanceArePaid(t *testing.T) {
 	}
 }
 
-// TestRestoresCountToTheQuota: a kept version counts to its owner's quota, and so does its restore,
-// which without room changes nothing. A deletion is not refused for its mark, and deleted versions
-// count no more.
+// TestRestoresCountToTheQuota: a kept version counts to its owner's quota, and so do a restore and
+// a move that keeps one, which without room change nothing. A deletion is not refused for its
+// mark, and deleted versions count no more.
 func TestRestoresCountToTheQuota(t *testing.T) {
 	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
 	h.keep(t, ours)
@@ -186,6 +186,8 @@ func TestRestoresCountToTheQuota(t *testing.T) {
 	h.want(t, 200, "GET", "/v1/blobs/ours/a", "", auth...)
 	h.want(t, 204, "DELETE", first, "", auth...)
 	h.want(t, 204, "PUT", "/v1/blobs/ours/b", strings.Repeat("x", 5<<10), auth...)
+	const move = `{"moveTo": {"blobName": "c"}}`
+	h.refused(t, 403, wire.CodeQuotaExceeded, "POST", "/v1/blobs/ours/b", move, auth...)
 }
 
 // TestVersionsRecordWho: a list names the key of each write, restore and deletion, and pages of
