@@ -18,12 +18,16 @@ var versionChecks = []dbtest.Check{
 	check("versions/clock", versionsOfAClock),
 	check("versions/restated", versionRestated),
 	check("versions/selection", versionSelection),
+	check("versions/null", versionNull),
+	check("versions/marks", versionMarks),
 }
 
 // keep makes account a keep versions.
-func (p *probe) keep() {
+func (p *probe) keep() { p.setKeeping(metastore.KeepOn) }
+
+func (p *probe) setKeeping(state metastore.KeepState) {
 	dbtest.Value(p.Store.SetKeeping(p.Ctx, "a", func(k *metastore.Keeping) (*actions.Act, error) {
-		k.State = metastore.KeepOn
+		k.State = state
 		return nil, nil
 	}))
 }
@@ -175,4 +179,43 @@ func versionSelection(p *probe) {
 		}
 		p.Must(len(page.Versions) == c.want, "%+v behind %v: %+v, want %d", c.q, c.after, page, c.want)
 	}
+}
+
+// versionNull has the same name written before versions are kept, while they are, and afterwards:
+// there is one version at most that is not Versioned.
+func versionNull(p *probe) {
+	null := metastore.VersionName{BlobName: named("n"), Null: true}
+	for i, kept := range []int{1, 2, 2, 2, 3} { // versions after the write
+		if states := []metastore.KeepState{metastore.KeepNever, metastore.KeepOn, metastore.KeepOff, metastore.KeepOff, metastore.KeepOn}; i > 0 {
+			p.setKeeping(states[i])
+		}
+		b, _ := p.Put("a", "n")
+		p.Must(len(p.versions("n")) == kept, "%d versions after write %d", len(p.versions("n")), i)
+		got, _, err := p.Store.OpenVersion(p.Ctx, null)
+		p.OK(err, "the null version")
+		p.Must(got.Since.IsZero() == !b.Versioned, "the null version after write %d: %+v", i, got)
+	}
+	p.setKeeping(metastore.KeepOff)
+	p.remove("a", "n")
+	got, _, err := p.Store.OpenVersion(p.Ctx, null)
+	p.OK(err, "the null version")
+	p.Must(got.Mark && len(p.versions("n")) == 3, "after a removal the null version is %+v of %d", got, len(p.versions("n")))
+	p.Audited()
+}
+
+// versionMarks removes a name twice. The blob becomes current when both marks are gone.
+func versionMarks(p *probe) {
+	p.keep()
+	b, e := p.Put("a", "n")
+	var marks []metastore.Blob
+	for range 2 {
+		marks = append(marks, dbtest.Value(p.Store.RemoveBlob(p.Ctx, metastore.Removal{BlobName: named("n"), Mark: true, Owner: "x"})).Mark)
+	}
+	for i := range marks {
+		p.missing(named("n"), "a removed blob")
+		v := metastore.VersionName{BlobName: named("n"), Version: metastore.VersionOf(&marks[1-i])}
+		p.Equal(dbtest.Value(p.Store.DeleteVersion(p.Ctx, v, nil)).Blob, marks[1-i], "a deleted mark")
+	}
+	p.reads(b, stored(e), "the deletion of its marks")
+	p.Audited()
 }
