@@ -119,7 +119,16 @@ func (s *Server) remove(x *call, key string, version versionID, precondition met
 		version.stated = keeping.State != metastore.KeepNever
 	}
 	if !version.stated {
-		return s.blobs.RemoveBlob(ctx, metastore.Removal{BlobName: at, By: x.By(), Owner: x.Owner(), Mark: true, Precondition: precondition})
+		// A deletion is not refused. Without room, where there is no object, it sets no mark.
+		reserved, err := x.Allowance.Reserve(ctx, at.Name, "", 0)
+		if err != nil && !errors.Is(err, access.ErrQuota) {
+			return metastore.Removed{}, err
+		}
+		r, removeErr := s.blobs.RemoveBlob(ctx, metastore.Removal{BlobName: at, By: x.By(), Owner: x.Owner(), Mark: err == nil, Precondition: precondition})
+		if err == nil {
+			exchange.Confirm(reserved, removeErr)
+		}
+		return r, removeErr
 	}
 	if x.Caller != nil {
 		if err := x.Caller.Allows(access.ScopeAdmin, x.account, key); err != nil {

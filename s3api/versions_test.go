@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"sluice/access"
+	"sluice/access/keys"
 	"sluice/test/testenv"
 )
 
@@ -253,6 +254,31 @@ func TestDeletionsOfVersions(t *testing.T) {
 	s.put(t, "a", "x")
 	mark = remove("<Object><Key>a</Key></Object>")[0].MarkID
 	testenv.Equal(t, fmt.Sprint(remove(named("a", mark))), fmt.Sprint([]deleted{{"a", mark, true, mark}}), "a mark that is deleted")
+}
+
+// TestQuotaOfMarks: a deletion is not refused without quota, but sets no mark where there is no
+// object, so that no key stores marks without limit.
+func TestQuotaOfMarks(t *testing.T) {
+	h := startHosted(t, access.ReadsPublic, nil)
+	scopes := []access.Scope{access.ScopeAdmin}
+	limited := h.key(t, access.NewKey{Scopes: scopes, Accounts: []string{"ours"}, Group: "limited", Limits: keys.Limits{StoredBytes: 3500}})
+	operator := h.key(t, access.NewKey{Scopes: scopes})
+	signed := func(k signerOf, method, path, body string) response {
+		return send(t, k.sign(h.request(t, method, path, body)))
+	}
+	testenv.Equal(t, signed(operator, "PUT", "/ours", "").StatusCode, 200, "the bucket")
+	const enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+	testenv.Equal(t, signed(operator, "PUT", "/ours?versioning", enabled).StatusCode, 200, "versioning")
+	testenv.Equal(t, signed(limited, "PUT", "/ours/a", "x").StatusCode, 200, "a PUT")
+	marks := 0
+	for _, key := range []string{"none", "none", "none", "none", "a"} {
+		res := signed(limited, "DELETE", "/ours/"+key, "")
+		testenv.Equal(t, res.StatusCode, 204, "a DELETE of %s", key)
+		if res.Header.Get("X-Amz-Delete-Marker") == "true" {
+			marks++
+		}
+	}
+	testenv.Equal(t, marks, 3, "marks: two that fit, and an object's")
 }
 
 // TestListsOfVersionsAreComplete walks through the pages of lists of random versions, and compares
