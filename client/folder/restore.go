@@ -27,7 +27,7 @@ func (b *Batch) Restore(ctx context.Context, of []Item, at time.Time) (Summary, 
 		for _, place := range of {
 			for h, err := range histories(ctx, place, at) {
 				j := job{source: Item{Client: place.Client, Account: place.Account, Name: h.name}, restores: true, run: h.restore(place, b.o.DryRun)}
-				if !(err == nil && h.then == nil && place.all()) && !yield(j, err) {
+				if (err != nil || h.then != nil || !place.all()) && !yield(j, err) {
 					return
 				}
 			}
@@ -78,7 +78,7 @@ func (h *history) add(e *client.VersionEntry, at time.Time, below bool) {
 	h.decided = true
 	ended := !e.Since.IsZero() && !at.IsZero() && !e.Since.After(at)
 	expired := !e.Since.IsZero() && !e.Expires.IsZero() && !e.Since.Before(e.Expires)
-	if !e.Deleted && !ended && !(expired && below && at.IsZero()) {
+	if !e.Deleted && !ended && (!expired || !below || !at.IsZero()) {
 		h.then = e
 	}
 }
