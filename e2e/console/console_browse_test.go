@@ -55,6 +55,8 @@ func TestConsoleBrowse(t *testing.T) {
 	p.keys(kb.Enter)
 	p.until("!document.querySelector('dialog')")
 	p.untilText("[role=grid]", "more/")
+	p.press("Delete now")
+	p.untilText("#toasts", "docs/a.txt was deleted")
 	s.Must(404, "GET", "/v1/blobs/0x1/docs/a.txt", nil)
 
 	p.Open("#/blob/0x1/z.txt")
