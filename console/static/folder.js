@@ -52,11 +52,11 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   document.title = `${visibleText(prefix || account)} · sluice`;
   const total = h("p", { class: "sub", role: "status" });
   const extra = h("div", { class: "actions" }, choosers({ account, prefix }), h("a", { class: "button", href: link("uploads", account) }, "Open uploads"));
-  if (prefix.endsWith("/")) extra.append(button("download", "Download folder", () => void downloadItems(account, parentOf(prefix), [{ kind: "folder", name: prefix }])));
+  if (prefix.endsWith("/")) extra.append(button("download", "Download folder", () => void downloadItems(account, parentOf(prefix), [{ kind: "folder", name: prefix }]), { iconOnly: true }));
   // Without an answer there is no button.
   const [service, who, keeps] = await Promise.all([prefix && api.info().catch(() => null), whoReadsButton({ account, prefix }, () => void show()), known().catch(() => false)]);
   if (signal.aborted) return;
-  if (keeps) extra.append(h("a", { class: "button", href: link("deleted", account, prefix) }, icon("trash"), "Deleted"));
+  if (keeps) extra.append(h("a", { class: "button icon-only", href: link("deleted", account, prefix), title: "Deleted", "aria-label": "Deleted" }, icon("trash")));
   if (service?.profile === "hosted") extra.append(button("copy", "Copy link", () => void shareFolder(account, prefix)));
   if (who) extra.append(who);
   /** @type {(item: Folder|Entry) => Node[]} */
