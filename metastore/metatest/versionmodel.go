@@ -115,7 +115,7 @@ func (m *versionModel) pruned(list []metastore.Blob) []metastore.Blob {
 			return false
 		case b.Mark:
 			marks++
-			return marks > m.keeping.Most || versions == m.keeping.Most
+			return marks > m.keeping.Most || versions >= m.keeping.Most
 		}
 		versions++
 		return versions > m.keeping.Most
