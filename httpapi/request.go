@@ -20,7 +20,16 @@ import (
 	"sluice/wire"
 )
 
+// blobTarget returns the blob that the path names. A parameter that would name one of its versions
+// is an error, because ignoring it could return or delete other bytes.
 func (x *call) blobTarget() (account, name string, err error) {
+	if x.Request.URL.RawQuery != "" {
+		for _, parameter := range []string{"version", "versionId"} {
+			if x.Request.URL.Query().Has(parameter) {
+				return "", "", fmt.Errorf("%w: %q: a version has a path of its own, /v1/versions/{account}/{version}/{blobName}", exchange.ErrParameter, parameter)
+			}
+		}
+	}
 	if account, err = blob.ParseAccount(x.params.Get("account")); err != nil {
 		return "", "", err
 	}

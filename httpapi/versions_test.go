@@ -104,6 +104,24 @@ func TestBlockedVersions(t *testing.T) {
 	testenv.Equal(t, l.version(t, "a/b"), first, "its version")
 }
 
+// TestVersionsAreNoParameters names a version by a parameter: no blob is returned or changed.
+func TestVersionsAreNoParameters(t *testing.T) {
+	s := newService(t, nil)
+	path := "/v1/blobs/ours/a"
+	s.want(t, 204, "PUT", path, "bytes")
+	for _, parameter := range []string{"version=1", "a=b&versionId=", "%76ersion=1"} {
+		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "DELETE"} {
+			if method == "HEAD" {
+				s.want(t, 400, method, path+"?"+parameter, "")
+				continue
+			}
+			s.refused(t, 400, wire.CodeBadParameter, method, path+"?"+parameter, "other")
+		}
+	}
+	_, body := s.want(t, 200, "GET", path+"?v=1", "")
+	testenv.Equal(t, body, "bytes", "the blob afterwards")
+}
+
 // TestRestoresDiscloseNothing: a key with write restores where it may not read. It gets neither the
 // ETag nor the description, and copies the version nowhere else, also where everybody may read. A
 // key that may only create restores nothing, also if the blob was deleted.
