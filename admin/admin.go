@@ -227,7 +227,7 @@ func (a actor) includes(grants []keys.Grant) bool {
 	return a.everything() || !slices.ContainsFunc(grants, func(g keys.Grant) bool { return !covers(a.key.Grants, g, administers) })
 }
 
-// within reports whether grants give nothing that others do not.
+// within reports whether others have every right in grants.
 func within(grants, others []keys.Grant) bool {
 	return !slices.ContainsFunc(grants, func(g keys.Grant) bool {
 		return !covers(others, g, func(o keys.Grant) bool {

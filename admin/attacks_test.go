@@ -19,8 +19,8 @@ import (
 	"sluice/wire"
 )
 
-// TestRightsDoNotOutliveTheirGiver: an administrator that expires gives a key that does not, and
-// that may be its holder's, no further right; it may take rights away.
+// TestRightsDoNotOutliveTheirGiver: an administrator with an expiry adds no right to a key without
+// one, because its holder may have that key too. It may remove rights.
 // Invariant 199.
 func TestRightsDoNotOutliveTheirGiver(t *testing.T) {
 	o := open(t)
@@ -143,8 +143,8 @@ func TestAdministratorsOfSomeAccountsAreBounded(t *testing.T) {
 	}
 }
 
-// TestReopenIsOneChange: what an account gives everybody is replaced at once: neither a refusal nor
-// a concurrent replacement leaves a part of it.
+// TestReopenIsOneChange: everybody's permissions in an account are replaced at once. Neither a
+// refusal nor a concurrent replacement leaves a part of them.
 // Invariant 197.
 func TestReopenIsOneChange(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *office) {
@@ -187,7 +187,7 @@ func TestReopenIsOneChange(t *testing.T) {
 	})
 }
 
-// TestPlacesHaveNamesOfText: a place's name cannot hold what a terminal obeys.
+// TestPlacesHaveNamesOfText: a place's name has no control characters, which a terminal obeys.
 func TestPlacesHaveNamesOfText(t *testing.T) {
 	o := open(t)
 	key := "key"

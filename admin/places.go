@@ -221,8 +221,7 @@ type Opening struct {
 	Name  string
 }
 
-// Reopen makes the settings of an account give everybody the wanted permissions, and no others, in
-// one transaction.
+// Reopen replaces everybody's permissions in an account by the wanted ones, in one transaction.
 func (s *Service) Reopen(ctx context.Context, by By, account string, wanted []Opening) error {
 	at, err := parsePlace(account, "", "")
 	if err != nil {

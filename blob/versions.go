@@ -25,7 +25,7 @@ func (s *Service) ListKeeping(ctx context.Context, after string, limit int) ([]m
 }
 
 // SetKeeping changes which versions an account keeps; see metastore.Versions. A setting without
-// versions has neither a time nor a number. It returns an ErrKeeping that describes what is wrong.
+// versions has neither a time nor a number. Otherwise it returns an ErrKeeping with the reason.
 func (s *Service) SetKeeping(ctx context.Context, account string, change func(*metastore.Keeping) (*actions.Act, error)) (metastore.Keeping, error) {
 	return s.meta.SetKeeping(ctx, account, func(k *metastore.Keeping) (*actions.Act, error) {
 		act, err := change(k)
@@ -47,7 +47,7 @@ func (s *Service) OpenVersion(ctx context.Context, v metastore.VersionName) (*Co
 	return s.open(func() (metastore.Blob, []metastore.Extent, error) { return s.meta.OpenVersion(ctx, v) })
 }
 
-// RemoveBlob is Delete, and returns what was removed, and the mark if the account keeps versions.
+// RemoveBlob is Delete, and returns the removed blob, and the mark if the account keeps versions.
 func (s *Service) RemoveBlob(ctx context.Context, r metastore.Removal) (metastore.Removed, error) {
 	return s.removed(ctx, func() (metastore.Removed, error) { return s.meta.RemoveBlob(ctx, r) })
 }

@@ -51,7 +51,7 @@ func (c *Client) Versions(ctx context.Context, account string, o ListOptions) it
 	return pages(ctx, c, first, versionsOf, func(page *wire.VersionPage) string { return page.Next })
 }
 
-// lastVersion is what a key of listKey ends with behind all versions of a name.
+// lastVersion ends a key of listKey behind all versions of a name.
 const lastVersion = "\x00\xff"
 
 // versionsOf returns a page's entries in order.

@@ -8,7 +8,7 @@ import (
 // changes are requests that change places.
 var changes = matches{"PATCH", "/v1/admin/places/"}
 
-// losingValue returns a proxy that removes a member from changes of places that give it this value.
+// losingValue returns a proxy that removes a member with this value from changes of places.
 func losingValue(member string, value any) func(http.Handler) http.Handler {
 	return bodies(changes, func(o map[string]any) {
 		if o[member] == value {

@@ -76,7 +76,7 @@ func FuzzKeptBlob(f *testing.F) {
 	})
 }
 
-// FuzzParseVersion parses any text: it is refused, or is what String returns.
+// FuzzParseVersion parses any text: it is refused, or String returns it.
 func FuzzParseVersion(f *testing.F) {
 	f.Add("0006123456789abcf8f9fafbfcfdfeff")
 	f.Fuzz(func(t *testing.T, s string) {

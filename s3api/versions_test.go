@@ -453,7 +453,7 @@ func TestRightsToVersions(t *testing.T) {
 	}
 }
 
-// TestVersioningIsRefused: what the setting cannot be, and fields of a deletion with a second
+// TestVersioningIsRefused: settings that do not exist, and fields of a deletion with a second
 // factor, are refused by name.
 func TestVersioningIsRefused(t *testing.T) {
 	s := newService(t)

@@ -91,7 +91,7 @@ func TestRestore(t *testing.T) {
 	wantRun(s.restore(t.Context(), folder.Options{}, "d/later", noon))(t, "a blob that was not there", folder.Summary{Failed: 1}, folder.ErrNoVersion)
 }
 
-// TestRestoreLeavesExpired restores what has expired only if it is named by itself. It expires no
+// TestRestoreLeavesExpired restores an expired blob only if it is named by itself. It expires no
 // more, and a version that has not expired keeps its expiry.
 func TestRestoreLeavesExpired(t *testing.T) {
 	s := newService(t)

@@ -103,7 +103,7 @@ func (m *versionModel) retire(name string) {
 	m.names[name] = list
 }
 
-// pruned removes what exceeds Keeping.Most.
+// pruned removes the versions and marks beyond Keeping.Most.
 func (m *versionModel) pruned(list []metastore.Blob) []metastore.Blob {
 	if m.keeping.Most == 0 {
 		return list
@@ -214,7 +214,7 @@ func (m *versionModel) step(t *rapid.T) {
 	}
 }
 
-// named returns what names a version. Every other time it is by Null, if it is not Versioned.
+// named returns a version's name. Every other time it is by Null, if it is not Versioned.
 func (m *versionModel) named(b metastore.Blob) metastore.VersionName {
 	if m.made++; !b.Versioned && m.made%2 == 0 {
 		return metastore.VersionName{BlobName: m.of(b.Name), Null: true}

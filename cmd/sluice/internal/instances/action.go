@@ -49,7 +49,7 @@ func (c *actionList) Run(ctx context.Context, console *cli.Console) error {
 }
 
 // changeText returns the members of a state that an action has changed, with their new values. It
-// is empty for what was created or removed.
+// is empty if the subject was created or removed.
 func changeText(a wire.Action) string {
 	var before, after map[string]json.RawMessage
 	if json.Unmarshal(a.Before, &before) != nil || json.Unmarshal(a.After, &after) != nil {

@@ -8,7 +8,7 @@ import (
 	"sluice/wire"
 )
 
-// TestActionsShowTheirChange: a block and its end, and two limits, are told apart in the table.
+// TestActionsShowTheirChange: in the table, a block differs from its end, and two limits differ.
 func TestActionsShowTheirChange(t *testing.T) {
 	for _, c := range []struct{ before, after, want string }{
 		{`{"account":"a"}`, `{"account":"a","blocked":{"reason":"order"}}`, `blocked {"reason":"order"}`},

@@ -15,26 +15,26 @@ import (
 // keepingRow is a row in the table keeping as it is scanned.
 type keepingRow struct {
 	metastore.AccountKeeping
-	rule rule
-	todo []byte // a todo in JSON, or nil
+	rule     rule
+	progress []byte // in JSON, or nil
 }
 
-const keepingColumns = `account, changed, todo, handled, ` + ruleOf
+const keepingColumns = `account, changed, progress, handled, ` + ruleOf
 
 func (r *keepingRow) fields() engine.Args {
-	return engine.Args{&r.Account, (*engine.Instant)(&r.Changed), &r.todo, (*engine.Integer)(&r.Handled), &r.rule}
+	return engine.Args{&r.Account, (*engine.Instant)(&r.Changed), &r.progress, (*engine.Integer)(&r.Handled), &r.rule}
 }
 
 func (r *keepingRow) keeping() metastore.AccountKeeping {
 	k := r.AccountKeeping
 	k.State, k.For, k.Most = r.rule.state(), r.rule.period(), r.rule.most()
-	k.Pending = r.todo != nil
+	k.Pending = r.progress != nil
 	return k
 }
 
-// todo is up to where a changed setting was applied to an account's versions: those behind the name
+// progress is how far a changed setting was applied to an account's versions: those behind the name
 // After in the account Kept. counted are the versions there that have the blob's name.
-type todo struct {
+type progress struct {
 	Kept, After []byte
 	counted
 }
@@ -91,13 +91,13 @@ func (s *Metastore) SetKeeping(ctx context.Context, account string, change func(
 		}
 		var left any
 		if is.Pending {
-			left, err = json.Marshal(todo{Kept: []byte(metastore.KeptOf(account))})
+			left, err = json.Marshal(progress{Kept: []byte(metastore.KeptOf(account))})
 		}
 		if err != nil {
 			return was, err
 		}
-		return is, t.Change(`INSERT INTO keeping (account, state, period, most, changed, todo, handled) VALUES ($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT (account) DO UPDATE SET state = $2, period = $3, most = $4, changed = $5, todo = $6, handled = $7`,
+		return is, t.Change(`INSERT INTO keeping (account, state, period, most, changed, progress, handled) VALUES ($1, $2, $3, $4, $5, $6, $7)
+			ON CONFLICT (account) DO UPDATE SET state = $2, period = $3, most = $4, changed = $5, progress = $6, handled = $7`,
 			[]byte(account), int64(is.State), is.For.Microseconds(), int64(is.Most), engine.Micros(is.Changed), left, is.Handled)
 	})
 }
@@ -110,13 +110,13 @@ const writersLeft = time.Minute
 func (s *Metastore) ApplyKeeping(ctx context.Context, limit int) (int, error) {
 	return engine.ResultOf(ctx, s.in.Write, func(t tx) (int, error) {
 		var r keepingRow
-		found, err := t.Row(`SELECT `+keepingColumns+` FROM keeping WHERE todo IS NOT NULL AND changed <= $1 ORDER BY changed LIMIT 1`,
+		found, err := t.Row(`SELECT `+keepingColumns+` FROM keeping WHERE progress IS NOT NULL AND changed <= $1 ORDER BY changed LIMIT 1`,
 			engine.Args{t.Forgotten(writersLeft).UnixMicro()}, r.fields()...)
 		if err != nil || !found {
 			return 0, err
 		}
-		var at todo
-		if err := json.Unmarshal(r.todo, &at); err != nil {
+		var at progress
+		if err := json.Unmarshal(r.progress, &at); err != nil {
 			return 0, err
 		}
 		n, err := t.apply(&r, &at, limit)
@@ -129,17 +129,17 @@ func (s *Metastore) ApplyKeeping(ctx context.Context, limit int) (int, error) {
 		case n == limit:
 			left, err = json.Marshal(at)
 		case string(at.Kept) != markers:
-			left, err = json.Marshal(todo{Kept: []byte(markers)})
+			left, err = json.Marshal(progress{Kept: []byte(markers)})
 		}
 		if err != nil {
 			return 0, err
 		}
-		return max(n, 1), t.Change(`UPDATE keeping SET todo = $2, handled = handled + $3 WHERE account = $1`, []byte(r.Account), left, int64(n))
+		return max(n, 1), t.Change(`UPDATE keeping SET progress = $2, handled = handled + $3 WHERE account = $1`, []byte(r.Account), left, int64(n))
 	})
 }
 
 // apply applies a setting to up to limit versions from at on, and returns their number.
-func (t tx) apply(r *keepingRow, at *todo, limit int) (int, error) {
+func (t tx) apply(r *keepingRow, at *progress, limit int) (int, error) {
 	kept := string(at.Kept)
 	page, err := t.keptAfter(kept, string(at.After), limit)
 	if err != nil {

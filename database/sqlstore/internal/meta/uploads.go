@@ -33,7 +33,7 @@ const uploadColumns = `id, account, name, content, part_size, content_type, expi
 type uploadRow struct {
 	metastore.Upload
 	createOnly, state engine.Integer
-	blob              metastore.Blob // has what the column version has
+	blob              metastore.Blob // has the members in the column version
 }
 
 func (r *uploadRow) fields() engine.Args {

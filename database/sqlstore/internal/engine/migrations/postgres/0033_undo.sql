@@ -14,15 +14,15 @@ ALTER TABLE uploads ADD COLUMN version BYTEA;
 
 -- Accounts that keep versions, or once did.
 CREATE TABLE keeping (
-    account BYTEA  NOT NULL PRIMARY KEY,
-    state   BIGINT NOT NULL, -- 1 on, 2 off
-    period  BIGINT NOT NULL, -- for which a version is kept, in microseconds; 0: without limit
-    most    BIGINT NOT NULL, -- versions that a name keeps; 0: any number
-    changed BIGINT NOT NULL,
-    todo    BYTEA,            -- in JSON: up to where versions have the setting; NULL: all have
-    handled BIGINT NOT NULL  -- versions since the change
+    account  BYTEA  NOT NULL PRIMARY KEY,
+    state    BIGINT NOT NULL, -- 1 on, 2 off
+    period   BIGINT NOT NULL, -- for which a version is kept, in microseconds; 0: without limit
+    most     BIGINT NOT NULL, -- versions that a name keeps; 0: any number
+    changed  BIGINT NOT NULL,
+    progress BYTEA,           -- in JSON: up to where versions have the setting; NULL: all have
+    handled  BIGINT NOT NULL  -- versions since the change
 );
-CREATE INDEX keeping_todo ON keeping (changed) WHERE todo IS NOT NULL;
+CREATE INDEX keeping_progress ON keeping (changed) WHERE progress IS NOT NULL;
 
 -- The function list_blobs also returns the column version.
 DO $$

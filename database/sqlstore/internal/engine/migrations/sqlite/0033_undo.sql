@@ -14,12 +14,12 @@ ALTER TABLE uploads ADD COLUMN version BLOB;
 
 -- Accounts that keep versions, or once did.
 CREATE TABLE keeping (
-    account BLOB   NOT NULL PRIMARY KEY,
-    state   BIGINT NOT NULL, -- 1 on, 2 off
-    period  BIGINT NOT NULL, -- for which a version is kept, in microseconds; 0: without limit
-    most    BIGINT NOT NULL, -- versions that a name keeps; 0: any number
-    changed BIGINT NOT NULL,
-    todo    BLOB,            -- in JSON: up to where versions have the setting; NULL: all have
-    handled BIGINT NOT NULL  -- versions since the change
+    account  BLOB   NOT NULL PRIMARY KEY,
+    state    BIGINT NOT NULL, -- 1 on, 2 off
+    period   BIGINT NOT NULL, -- for which a version is kept, in microseconds; 0: without limit
+    most     BIGINT NOT NULL, -- versions that a name keeps; 0: any number
+    changed  BIGINT NOT NULL,
+    progress BLOB,            -- in JSON: up to where versions have the setting; NULL: all have
+    handled  BIGINT NOT NULL  -- versions since the change
 ) WITHOUT ROWID;
-CREATE INDEX keeping_todo ON keeping (changed) WHERE todo IS NOT NULL;
+CREATE INDEX keeping_progress ON keeping (changed) WHERE progress IS NOT NULL;
