@@ -328,13 +328,13 @@ func (c *cdn) versions() {
 	for _, body := range bodies {
 		version := c.origin.Must(204, "PUT", target, []byte(body), "Cache-Control", "max-age=600, immutable").Header.Get("Blob-Version")
 		versions = append(versions, "/v1/versions/0x1/"+version+"/kept")
-		c.Do("GET", target+"?version="+version, nil)
+		e2e.CheckProblem(c.T, c.Do("GET", target+"?version="+version, nil), 400, "bad_parameter")
 	}
 	c.purge()
 	c.Holds(target, []byte("second"))
 	for range 2 {
 		for i, version := range versions {
-			for _, spelled := range []string{version, version + "?version=x", strings.Replace(version, "/kept", "/%6bept", 1)} {
+			for _, spelled := range []string{version, version + "?x=1", strings.Replace(version, "/kept", "/%6bept", 1)} {
 				r := holder.Must(200, "GET", spelled, nil)
 				if string(r.Body) != bodies[i] || r.Header.Get("X-Cache") == "HIT" || r.Header.Get("Cache-Control") != "private, no-cache" {
 					c.T.Errorf("%s: %v with %v", spelled, r, r.Header)
