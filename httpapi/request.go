@@ -17,12 +17,16 @@ import (
 	"sluice/exchange"
 	"sluice/exchange/headers"
 	"sluice/httpapi/internal/router"
+	"sluice/metastore"
 	"sluice/wire"
 )
 
 // blobTarget returns the blob that the path names. A parameter that would name one of its versions
 // is an error, because ignoring it could return or delete other bytes.
 func (x *call) blobTarget() (account, name string, err error) {
+	if x.target != (metastore.BlobName{}) {
+		return x.target.Account, x.target.Name, nil
+	}
 	if x.Request.URL.RawQuery != "" {
 		for _, parameter := range []string{"version", "versionId"} {
 			if x.Request.URL.Query().Has(parameter) {
@@ -34,7 +38,10 @@ func (x *call) blobTarget() (account, name string, err error) {
 		return "", "", err
 	}
 	name = x.params.Get("blobName")
-	return account, name, blob.CheckName(name)
+	if err = blob.CheckName(name); err == nil {
+		x.target = metastore.BlobName{Account: account, Name: name}
+	}
+	return account, name, err
 }
 
 type query map[string][]string

@@ -20,7 +20,7 @@ func ParseAddress(s string) (Address, error) {
 	digits, prefixed := strings.CutPrefix(s, "0x")
 	n := len(digits)
 	if n < 1 || n > 64 || !prefixed && n != 1 && n < 60 {
-		return Address{}, fmt.Errorf("%w: %d digits", ErrAddress, n)
+		return Address{}, ErrAddress // as it is, since names of accounts are tried as addresses
 	}
 	var a Address
 	padded := []byte("0000000000000000000000000000000000000000000000000000000000000000")
