@@ -295,7 +295,14 @@ func (b *batch) showOutcome(e folder.Event) {
 // cause returns why a transfer or a deletion has failed, with advice.
 func (b *batch) cause(e folder.Event) error {
 	err := b.reason(e)
-	if (isMissing(e.Err) || errors.Is(e.Err, folder.ErrNoVersion)) && e.Source.Client != nil && b.ctx != nil {
+	if e.Source.Client == nil || b.ctx == nil {
+		return err
+	}
+	below := client.ListOptions{Prefix: e.Source.Name + "/", PageSize: 1}
+	if errors.Is(e.Err, folder.ErrNoVersion) && isThere(e.Source.Client.Versions(b.ctx, e.Source.Account, below)) {
+		return fmt.Errorf("%w; there are versions below %s/: use -r", err, terminal.Name(b.nameOf(e.Source)))
+	}
+	if isMissing(e.Err) {
 		return withBelow(b.ctx, e.Source.Client, operand.Remote{Account: e.Source.Account, Name: e.Source.Name}, err, "use -r")
 	}
 	return err

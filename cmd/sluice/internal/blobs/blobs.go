@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"net/http"
 	"time"
 
@@ -39,13 +40,18 @@ func head(ctx context.Context, from *client.Client, of operand.Remote) (client.B
 // withBelow returns the error of a blob that does not exist, with advice if there are blobs below
 // its name.
 func withBelow(ctx context.Context, on *client.Client, of operand.Remote, err error, advice string) error {
-	for _, listErr := range on.List(ctx, of.Account, client.ListOptions{Prefix: of.Name + "/", PageSize: 1}) {
-		if listErr == nil {
-			return fmt.Errorf("%w; there are blobs below %s/: %s", err, terminal.Name(of.String()), advice)
-		}
-		break // a key that cannot list
+	if isThere(on.List(ctx, of.Account, client.ListOptions{Prefix: of.Name + "/", PageSize: 1})) {
+		return fmt.Errorf("%w; there are blobs below %s/: %s", err, terminal.Name(of.String()), advice)
 	}
 	return err
+}
+
+// isThere reports whether a list has an entry, false if the key cannot list.
+func isThere[E any](list iter.Seq2[E, error]) bool {
+	for _, err := range list {
+		return err == nil
+	}
+	return false
 }
 
 // isMissing reports whether a HEAD's response means that there is no blob. A server of an earlier

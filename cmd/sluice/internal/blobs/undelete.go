@@ -71,7 +71,7 @@ func (c *Undelete) Run(ctx context.Context, console *cli.Console) error {
 	b.ctx = ctx
 	b.sum, _ = b.Restore(ctx, items, c.At.Time) // show has seen its errors
 	if b.sum.Total() == 0 {
-		err = cli.ExitWith(cli.ExitNotFound, fmt.Errorf("nothing to restore below %s", terminal.Name(c.Blobs[0].String())))
+		err = cli.ExitWith(cli.ExitNotFound, fmt.Errorf("nothing to restore below %s; sluice bucket versions shows whether the account keeps deleted blobs", terminal.Name(c.Blobs[0].String())))
 	}
 	return b.end(ctx, err)
 }
