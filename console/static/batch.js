@@ -8,7 +8,7 @@ import { restore } from "./versions.js";
 import * as api from "./api.js";
 
 /** Most blobs of a batch: their names are in memory. */
-export const mostBlobs = 100_000;
+const mostBlobs = 100_000;
 /** Requests at the same time. */
 const mostRequests = 4;
 /** How long a batch that is cancelled waits for its last answers, in milliseconds. */
@@ -38,6 +38,11 @@ const lastAnswers = 3000;
  * @property {Counted[]} left that were not begun
  */
 
+/** Throws an error if there are too many blobs for a batch. @param {number} n */
+export function checkCount(n) {
+  if (n > mostBlobs) throw new api.APIError({ status: 0, detail: `There are more than ${number(mostBlobs)} blobs, which is the most for the console. Select fewer folders, or use the command sluice.` });
+}
+
 /**
  * Returns the blobs of a selection, listing its folders to their ends.
  * @param {string} account
@@ -63,11 +68,10 @@ export async function countBlobs(account, items, signal, progress) {
       const page = await repeated(() => api.json(`v1/blobs/${encodeURIComponent(account)}`, query, { signal }), signal);
       page.blobs.forEach(add);
       after = page.next;
-      more = Boolean(page.next) && total + part.blobs.length <= mostBlobs;
+      more = Boolean(page.next);
       progress(total + part.blobs.length);
     }
-    total += part.blobs.length;
-    if (total > mostBlobs) throw new api.APIError({ status: 0, detail: `There are more than ${number(mostBlobs)} blobs, which is the most for the console. Select fewer folders, or use the command sluice.` });
+    progress((total += part.blobs.length));
     parts.push(part);
   }
   return parts;

@@ -3,7 +3,7 @@
 import { fill, h } from "./dom.js";
 import { bytes, count, some, visible } from "./text.js";
 import { errorBox, openDialog } from "./notice.js";
-import { countBlobs } from "./batch.js";
+import { checkCount, countBlobs } from "./batch.js";
 
 /** Names that are shown. */
 const mostNamed = 6;
@@ -56,7 +56,10 @@ export async function askCounted(question) {
     yes.disabled = true;
     try {
       if (question.count || items.some((item) => item.kind === "folder")) said.textContent = "Counting the blobs…";
-      const parts = await countThem(signal, (n) => !signal.aborted && (said.textContent = `Counting the blobs: ${count(n)} so far…`));
+      const parts = await countThem(signal, (n) => {
+        checkCount(n);
+        if (!signal.aborted) said.textContent = `Counting the blobs: ${count(n)} so far…`;
+      });
       if (signal.aborted) return;
       sizes.forEach((size, i) => {
         const part = parts[i];

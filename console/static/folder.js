@@ -141,7 +141,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
       more: listing.reader(condition()),
       key: keyOf,
       failed: (error) => showError(frame, error, signal, () => list()),
-      empty: text ? h("p", { class: "empty" }, `No name ${begins ? "begins with" : "contains"} this.`) : nothing(),
+      empty: text ? h("p", { class: "empty" }, `No name ${begins ? "begins with" : "contains"} this.`) : nothing(keeps && h("a", { href: link("deleted", account, prefix) }, "Was it deleted?")),
       counted: (n, complete) => (total.textContent = n === 0 ? "" : `${count(n)}${complete ? "" : " or more"} ${n === 1 ? "entry" : "entries"}`),
     });
     fill(frame, grid.element);
@@ -245,7 +245,8 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   }
 }
 
-const nothing = () => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to upload them."));
+/** @param {HTMLElement|false} deleted a link to the blobs that were deleted, if the service keeps them */
+const nothing = (deleted) => h("div", { class: "empty" }, h("h2", null, "Nothing is stored here"), h("p", null, "Drop files or folders anywhere on this page to upload them."), deleted && h("p", null, deleted));
 
 function cells(account, prefix, item, badges) {
   const name = [visible(item.name.slice(prefix.length), true), badges];

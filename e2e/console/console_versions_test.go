@@ -144,7 +144,7 @@ func TestConsoleRestores(t *testing.T) {
 
 	// In the folder.
 	p.to("#/blobs/team/docs%2F", "main", "Nothing is stored here")
-	p.press("Deleted")
+	p.press("Was it deleted?")
 	p.untilText("[role=grid]", idOf(writer))
 	p.settled("z/", "a")
 	p.screenshots("deleted")
@@ -218,6 +218,17 @@ func TestConsoleRestores(t *testing.T) {
 	p.press("Restore")
 	p.untilText("dialog", "scope_missing")
 	p.press("Close")
+
+	// More than the page has memory for.
+	evaluate[bool](p.consolePage, `(window.fetch = async () => {
+		const at = { lastModified: "2026-01-01T00:00:00Z", size: 1, since: "2026-01-02T00:00:00Z" };
+		const pair = (n) => [{ ...at, name: "docs/" + n, version: "2", deleted: true }, { ...at, name: "docs/" + n, version: "1" }];
+		window.__page = (window.__page ?? 0) + 1;
+		return new Response(JSON.stringify({ versions: Array.from({ length: 1000 }, (_, i) => pair(__page * 1000 + i)).flat(), next: "docs/" + __page }));
+	}, true)`)
+	p.press("Restore all…")
+	p.untilText("dialog", "There are more than 100,000 blobs, which is the most for the console.")
+	p.press("Cancel")
 	evaluate[bool](p.consolePage, `(window.fetch = async () => { throw new TypeError("no network"); }, true)`)
 	p.to("#/deleted/team/", "main", "The server cannot be reached.")
 }
