@@ -224,11 +224,6 @@ type Blobs interface {
 	// returns that.
 	MoveBlob(ctx context.Context, m Move) (Blob, error)
 
-	// DeleteBlob removes a blob. It returns true if there was one, expired or not, and the
-	// content's id if that has become garbage: the id is zero if other blobs have the same content.
-	// Or it returns the precondition's error. The precondition may be nil.
-	DeleteBlob(ctx context.Context, account, name string, precondition Precondition) (garbage ContentID, existed bool, err error)
-
 	// ListBlobs returns one page. Its cost, and the memory that it uses, grow with the entries that
 	// it returns, not with the names it skips. Only q.Bytes can make a page shorter than q.Limit
 	// that still has a Next. With a delimiter, a group is listed only if the group itself is

@@ -106,7 +106,8 @@ type Versions interface {
 	// Mark. It returns ErrNotFound if there is no such version.
 	OpenVersion(ctx context.Context, v VersionName) (Blob, []Extent, error)
 
-	// RemoveBlob removes a blob as DeleteBlob does, and returns more.
+	// RemoveBlob removes a blob, expired or not, or returns the precondition's error.
+	// Removed.Garbage is zero if other blobs have the same content.
 	RemoveBlob(ctx context.Context, r Removal) (Removed, error)
 
 	// DeleteVersion removes a version for good. If it was its name's newest, and the next one is

@@ -30,7 +30,7 @@ func cancelled(p *Probe) {
 		"move": func() error {
 			return Error(p.Store.MoveBlob(ctx, metastore.Move{From: from, To: metastore.BlobName{Account: "a", Name: "other"}, Once: idem}))
 		},
-		"delete":   func() error { _, _, err := p.Store.DeleteBlob(ctx, "a", "name", nil); return err },
+		"delete":   func() error { _, _, err := Remove(ctx, p.Store, "a", "name", nil); return err },
 		"blob":     func() error { _, err := p.Store.Blob(ctx, "a", "name"); return err },
 		"list":     func() error { return Error(p.Store.ListBlobs(ctx, metastore.ListQuery{Account: "a", Limit: 1})) },
 		"begin":    func() error { _, err := p.Store.BeginUpload(ctx, metastore.Upload{ID: "other"}); return err },

@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"hash/crc32"
 	"slices"
@@ -45,6 +46,13 @@ func (p *Probe) Put(account, name string) (metastore.Blob, metastore.Extent) {
 		[]metastore.Extent{e}, nil)
 	p.OK(err, "commit of %q", name)
 	return b, e
+}
+
+// Remove removes a blob, and returns the content that has become garbage, if any, and whether there
+// was a blob.
+func Remove(ctx context.Context, s metastore.Versions, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
+	r, err := s.RemoveBlob(ctx, metastore.Removal{BlobName: metastore.BlobName{Account: account, Name: name}, Precondition: precondition})
+	return r.Garbage, r.Existed, err
 }
 
 // Begin begins an upload with this id.

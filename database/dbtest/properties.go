@@ -96,7 +96,7 @@ func propertyEmpty(p *Probe) {
 	isEmpty(true, "a property and a key")
 	b, _ := p.Put("a", "name")
 	isEmpty(false, "a blob")
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+	_, _, err := Remove(p.Ctx, p.Store, "a", "name", nil)
 	p.OK(err, "delete")
 	isEmpty(false, "garbage")
 	p.OK(p.Store.DropExtents(p.Ctx, b.Content, []metastore.Position{{}}), "drop extents")

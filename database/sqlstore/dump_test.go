@@ -81,7 +81,7 @@ type filler struct {
 // deleted stores a blob and deletes it soon afterwards.
 func (f *filler) deleted(account, name string) {
 	f.blob(account, name)
-	_, _, err := f.DeleteBlob(f.ctx, account, name, nil)
+	_, _, err := dbtest.Remove(f.ctx, f, account, name, nil)
 	f.note(nil, err)
 }
 
@@ -347,7 +347,7 @@ func TestLoadCutAfterEachPage(t *testing.T) {
 			f.blob("account", "a", bodyExtent("other"))
 			f.note(f.UseSession(ctx, "granted", 1, nil))
 			f.note(f.ReturnCredit(ctx, "channel", 1, 1, "another"))
-			_, _, err := f.DeleteBlob(ctx, "b", "object", nil)
+			_, _, err := dbtest.Remove(ctx, f, "b", "object", nil)
 			testenv.OK(t, errors.Join(append(f.errs, err)...))
 		}
 		testenv.OK(t, load(ctx, to, from, 3, 0))

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/test/testenv"
@@ -105,7 +106,7 @@ func auditedExcept(tb testing.TB, s *Store, phrases ...string) {
 // remove deletes a blob of account a.
 func remove(tb testing.TB, s *Store, name string) {
 	tb.Helper()
-	_, _, err := s.DeleteBlob(tb.Context(), "a", name, nil)
+	_, _, err := dbtest.Remove(tb.Context(), s, "a", name, nil)
 	testenv.OK(tb, err)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/pgproxy"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -146,7 +147,7 @@ func (l *faultLoad) createAndDelete(ctx context.Context, name string) error {
 	if err := errors.Join(l.copyAndMove(ctx, name), l.completeUneven(ctx, name)); err != nil {
 		return err
 	}
-	content, had, err := l.store.DeleteBlob(ctx, "a", name, nil)
+	content, had, err := dbtest.Remove(ctx, l.store, "a", name, nil)
 	if err == nil && (!had || content != b.Content) {
 		err = fmt.Errorf("deleted %v, %v", content, had)
 	}
@@ -170,7 +171,7 @@ func (l *faultLoad) copyAndMove(ctx context.Context, name string) error {
 	if _, err := l.store.MoveBlob(ctx, metastore.Move{From: metastore.BlobName{Account: to.Account, Name: to.Name}, To: moved, Precondition: missing}); err != nil {
 		return fmt.Errorf("move: %w", err)
 	}
-	content, had, err := l.store.DeleteBlob(ctx, moved.Account, moved.Name, nil)
+	content, had, err := dbtest.Remove(ctx, l.store, moved.Account, moved.Name, nil)
 	if err == nil && (!had || content != (metastore.ContentID{})) {
 		err = fmt.Errorf("deleted the copy: %v, %v", content, had)
 	}
@@ -205,7 +206,7 @@ func (l *faultLoad) completeUneven(ctx context.Context, name string) error {
 	if err != nil || len(extents) != 1 || extents[0].Part != 2 {
 		return fmt.Errorf("extents %+v: %w", extents, err)
 	}
-	content, had, err := l.store.DeleteBlob(ctx, "b", id, nil)
+	content, had, err := dbtest.Remove(ctx, l.store, "b", id, nil)
 	if err == nil && (!had || content != u.Content) {
 		err = fmt.Errorf("deleted %v, %v", content, had)
 	}

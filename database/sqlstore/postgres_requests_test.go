@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/pgproxy"
 	"sluice/ledger"
 	"sluice/metastore"
@@ -72,7 +73,7 @@ func TestPostgresRequests(t *testing.T) {
 				return err
 			}
 			p.Requests.Store(0)
-			_, _, err := s.DeleteBlob(ctx, "a", "z", nil)
+			_, _, err := dbtest.Remove(ctx, s, "a", "z", nil)
 			return err
 		}},
 		{"copy an object", 5, func() error { return copies("object", "copy") }},

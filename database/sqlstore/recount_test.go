@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/metastore"
 	"sluice/test/testenv"
 )
@@ -35,7 +36,7 @@ func fillCounted(t *testing.T, s *Store) {
 	putObject(t, s, "b", "gone", 9, time.Time{})
 	testenv.Must(s.Purge(t.Context(), 100))(t) // so that there are sums
 	testenv.Must(s.MoveBlob(t.Context(), metastore.Move{From: metastore.BlobName{Account: "b", Name: "gone"}, To: metastore.BlobName{Account: "c", Name: "moved"}, Owner: "x"}))(t)
-	_, _, err := s.DeleteBlob(t.Context(), "c", "moved", nil)
+	_, _, err := dbtest.Remove(t.Context(), s, "c", "moved", nil)
 	testenv.OK(t, err)
 	putPartFor(t, s, "upload", 5)
 }
@@ -162,7 +163,7 @@ func TestRecountsBesideWriters(t *testing.T) {
 			from, to := name(i+k), name(i*3+k*5+1)
 			switch (i + k) % 6 {
 			case 0:
-				_, _, err := s.DeleteBlob(t.Context(), "a", from.Name, nil)
+				_, _, err := dbtest.Remove(t.Context(), s, "a", from.Name, nil)
 				return ignoring(err, database.ErrNotFound)
 			case 3:
 				b := metastore.Blob{Account: "a", Name: from.Name, Content: metastore.NewContentID(s.Now()), Size: int64(5 + k%7), Owner: "x"}

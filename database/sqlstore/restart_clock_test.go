@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/internal/boottime"
@@ -231,7 +232,7 @@ func TestDateWhileTheTimeIsInDoubt(t *testing.T) {
 		first := put()
 		c.set(25 * time.Hour)
 		s = c.start(t, s)
-		_, _, err := s.DeleteBlob(t.Context(), "a", "n", nil)
+		_, _, err := dbtest.Remove(t.Context(), s, "a", "n", nil)
 		testenv.OK(t, err)
 		c.set(-50 * time.Hour)
 		s = c.start(t, s)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/ledger"
 	"sluice/metastore"
 	"sluice/test/testenv"
@@ -54,7 +55,7 @@ func TestDamagedRowsAreNotUsed(t *testing.T) {
 		return testenv.Error(s.CopyBlob(t.Context(), metastore.Copy{From: metastore.BlobName{Account: "a", Name: "object"}, To: metastore.Blob{Account: "a", Name: "copy"}}))
 	}
 	remove := func(s *Store) error {
-		_, _, err := s.DeleteBlob(t.Context(), "a", "object", nil)
+		_, _, err := dbtest.Remove(t.Context(), s, "a", "object", nil)
 		return err
 	}
 	use := func(s *Store) error { return testenv.Error(s.UseSession(t.Context(), "one", 1, nil)) }

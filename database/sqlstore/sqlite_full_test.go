@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/ledger"
@@ -72,7 +73,7 @@ func TestFullDatabase(t *testing.T) {
 	}
 	testenv.Is(t, s.Err(), nil, "a full database stopped the store")
 
-	id, had, err := s.DeleteBlob(ctx, "a", "name0", nil)
+	id, had, err := dbtest.Remove(ctx, s, "a", "name0", nil)
 	if err != nil || !had {
 		t.Fatalf("delete in a full database: %v, %v", had, err)
 	}

@@ -49,13 +49,6 @@ func (d tracedDatabase) MoveBlob(ctx context.Context, m metastore.Move) (_ metas
 	return d.Database.MoveBlob(ctx, m)
 }
 
-// DeleteBlob implements metastore.Blobs.
-func (d tracedDatabase) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (_ metastore.ContentID, _ bool, err error) {
-	ctx, span := d.begin(ctx, "metastore.DeleteBlob")
-	defer span.end(&err)
-	return d.Database.DeleteBlob(ctx, account, name, precondition)
-}
-
 // ListBlobs implements metastore.Blobs.
 func (d tracedDatabase) ListBlobs(ctx context.Context, q metastore.ListQuery) (_ metastore.Page, err error) {
 	ctx, span := d.begin(ctx, "metastore.ListBlobs")

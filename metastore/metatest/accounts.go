@@ -69,7 +69,7 @@ func (p *probe) putIn(account, name string, size int64, expires time.Time) {
 }
 
 func (p *probe) deleteIn(account, name string) {
-	_, _, err := p.Store.DeleteBlob(p.Ctx, account, name, nil)
+	_, _, err := dbtest.Remove(p.Ctx, p.Store, account, name, nil)
 	p.OK(err, "delete of %q in %q", name, account)
 }
 
@@ -93,7 +93,7 @@ func accountChanges(p *probe) {
 	_, err := p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "three", Content: p.Content()}, nil,
 		func(*metastore.Blob) error { return errRefused })
 	p.Is(err, errRefused, "commit")
-	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "one", func(*metastore.Blob) error { return errRefused })
+	_, _, err = dbtest.Remove(p.Ctx, p.Store, "a", "one", func(*metastore.Blob) error { return errRefused })
 	p.Is(err, errRefused, "delete")
 	p.deleteIn("a", "none")
 	p.deleteIn("c", "one")
@@ -228,7 +228,7 @@ func accountRace(p *probe) {
 		s, account, name := handles[(i+k)%2], accounts[(i+2*k)%3], fmt.Sprint("name", (i*5+k*3)%names)
 		switch (i + k*5) % 8 {
 		case 0:
-			_, _, err := s.DeleteBlob(p.Ctx, account, name, nil)
+			_, _, err := dbtest.Remove(p.Ctx, s, account, name, nil)
 			return err
 		case 1:
 			_, err := s.Purge(p.Ctx, 20)

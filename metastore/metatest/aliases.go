@@ -39,7 +39,7 @@ func aliasOfBlobs(p *probe) {
 	p.Is(p.Store.SetAlias(p.Ctx, a, nil), metastore.ErrNameHasBlobs, "an alias of an account with blobs")
 	p.Put(metastore.MarkersOf("marked"), "dir/")
 	p.Is(p.Store.SetAlias(p.Ctx, metastore.Alias{Name: "marked", Account: "other"}, nil), metastore.ErrNameHasBlobs, "an alias of an account with markers")
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "own", "name", nil)
+	_, _, err := dbtest.Remove(p.Ctx, p.Store, "own", "name", nil)
 	p.OK(err, "delete")
 	p.OK(p.Store.SetAlias(p.Ctx, a, nil), "an alias of an account without blobs")
 	p.Put("own", "name")

@@ -112,7 +112,7 @@ func blobDates(p *probe) {
 		last = b.Modified
 	}
 	remove := func(name string) {
-		_, had, err := p.Store.DeleteBlob(p.Ctx, "a", name, nil)
+		_, had, err := dbtest.Remove(p.Ctx, p.Store, "a", name, nil)
 		p.OK(err, "delete")
 		p.Must(had, "there was no blob to delete")
 	}
@@ -189,7 +189,7 @@ func blobMetadata(p *probe) {
 func (p *probe) hasMetadata(account, name, want string) {
 	b := dbtest.Value(p.Store.Blob(p.Ctx, account, name))
 	p.Must(b.Metadata == want, "the blob has the metadata %.40q, want %.40q", b.Metadata, want)
-	_, _, err := p.Store.DeleteBlob(p.Ctx, account, name, func(current *metastore.Blob) error {
+	_, _, err := dbtest.Remove(p.Ctx, p.Store, account, name, func(current *metastore.Blob) error {
 		p.Must(current != nil && current.Metadata == want, "the precondition is called with %+v", current)
 		return errRefused
 	})
@@ -224,17 +224,17 @@ func blobAcknowledged(p *probe) {
 }
 
 func blobDelete(p *probe) {
-	_, had, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+	_, had, err := dbtest.Remove(p.Ctx, p.Store, "a", "name", nil)
 	p.OK(err, "delete of a missing blob")
 	p.Must(!had, "delete of a missing blob found a blob")
 	b, _ := p.Put("a", "name")
 	other, _ := p.Put("a", "name2")
-	id, had, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+	id, had, err := dbtest.Remove(p.Ctx, p.Store, "a", "name", nil)
 	p.OK(err, "delete")
 	p.Must(had && id == b.Content, "delete returned %v, %v", id, had)
 	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrNotFound, "deleted blob")
 	p.Equal(p.Garbage(), []metastore.ContentID{b.Content}, "garbage")
-	_, had, err = p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+	_, had, err = dbtest.Remove(p.Ctx, p.Store, "a", "name", nil)
 	p.OK(err, "second delete")
 	p.Must(!had, "second delete found a blob")
 	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "name2")), other, "other blob")
@@ -267,7 +267,7 @@ func blobPrecondition(p *probe) {
 		return dbtest.Error(p.Store.CommitBlob(p.Ctx, metastore.Blob{Account: "a", Name: "name", Content: p.Content(), Size: 1}, []metastore.Extent{e}, refuse))
 	}
 	p.identical(attempt(), errRefused, "commit")
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "name", refuse)
+	_, _, err := dbtest.Remove(p.Ctx, p.Store, "a", "name", refuse)
 	p.identical(err, errRefused, "delete of a missing blob")
 	for _, b := range seen {
 		p.Must(b == nil, "the precondition got %+v although there is no blob", b)
@@ -277,7 +277,7 @@ func blobPrecondition(p *probe) {
 	b, _ := p.Put("a", "name")
 	seen = nil
 	p.identical(attempt(), errRefused, "commit over a blob")
-	_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "name", refuse)
+	_, _, err = dbtest.Remove(p.Ctx, p.Store, "a", "name", refuse)
 	p.identical(err, errRefused, "delete")
 	p.Must(len(seen) >= 2, "the precondition was not called")
 	for _, s := range seen {
@@ -339,7 +339,7 @@ func blobExpiry(p *probe) {
 	p.Clock.Advance(time.Microsecond)
 	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrExpired, "blob at its expiry")
 	p.Equal(p.names("a"), []string(nil), "names after the expiry")
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "name", func(b *metastore.Blob) error {
+	_, _, err := dbtest.Remove(p.Ctx, p.Store, "a", "name", func(b *metastore.Blob) error {
 		if b != nil {
 			return fmt.Errorf("the precondition of a delete got the expired %+v", b)
 		}
@@ -354,7 +354,7 @@ func blobExpiry(p *probe) {
 	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrExpired, "blob at the end of its grace")
 	p.Clock.Advance(time.Microsecond)
 	p.Is(dbtest.Error(p.Store.Blob(p.Ctx, "a", "name")), database.ErrNotFound, "blob after its grace")
-	id, had, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+	id, had, err := dbtest.Remove(p.Ctx, p.Store, "a", "name", nil)
 	p.OK(err, "delete after the grace")
 	p.Must(had && id == second.Content, "delete of an expired blob returned %v, %v", id, had)
 	p.Must(p.isGarbage(second.Content), "its content is not garbage")

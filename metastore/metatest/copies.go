@@ -441,7 +441,7 @@ func copyDelete(p *probe) {
 	p.copied(b, metastore.Blob{Account: "a", Name: "copy"})
 	p.copied(b, metastore.Blob{Account: "b", Name: "copy"})
 	for i, n := range []metastore.BlobName{named("copy"), blobName(b), {Account: "b", Name: "copy"}, blobName(b)} {
-		id, had, err := p.Store.DeleteBlob(p.Ctx, n.Account, n.Name, nil)
+		id, had, err := dbtest.Remove(p.Ctx, p.Store, n.Account, n.Name, nil)
 		p.OK(err, "delete")
 		want := metastore.ContentID{}
 		if i == 2 {

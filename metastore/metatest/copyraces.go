@@ -114,9 +114,9 @@ func (r *copyRacers) call(p *probe, s whole.Database, verb string, i int) (err e
 	}
 	switch verb {
 	case "delete":
-		_, _, err = s.DeleteBlob(p.Ctx, "a", r.source.Name, nil)
+		_, _, err = dbtest.Remove(p.Ctx, s, "a", r.source.Name, nil)
 	case "delete copy":
-		_, _, err = s.DeleteBlob(p.Ctx, "a", r.copy.Name, nil)
+		_, _, err = dbtest.Remove(p.Ctx, s, "a", r.copy.Name, nil)
 	case "commit":
 		own.Name = r.source.Name
 		_, err = s.CommitBlob(p.Ctx, own, r.extents[i:i+1], nil)

@@ -209,7 +209,7 @@ func (h *history) metadata() string { return strings.Repeat("m", h.made%2*h.made
 
 func (h *history) remove(ctx context.Context, s whole.Database, name string) {
 	old, had := h.model.blobs[name]
-	id, got, err := s.DeleteBlob(ctx, h.model.account, name, nil)
+	id, got, err := dbtest.Remove(ctx, s, h.model.account, name, nil)
 	var garbage metastore.ContentID
 	if had {
 		h.model.deleted[name] = old.Modified

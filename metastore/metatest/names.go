@@ -81,7 +81,7 @@ func nameLong(p *probe) {
 	// Deleting and replacing one must keep those with a common prefix.
 	for i, n := range names {
 		if i%3 == 0 {
-			id, had, err := p.Store.DeleteBlob(p.Ctx, account, n, nil)
+			id, had, err := dbtest.Remove(p.Ctx, p.Store, account, n, nil)
 			p.OK(err, "delete")
 			p.Must(had && id == want[n], "delete of a long name deleted another blob")
 			delete(want, n)

@@ -138,7 +138,7 @@ func openBlobRaces(p *probe) {
 			}
 		}
 		if err == nil && v%10 == 0 {
-			_, _, err = p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+			_, _, err = dbtest.Remove(p.Ctx, p.Store, "a", "name", nil)
 			if _, _, gone := p.Store.OpenBlob(p.Ctx, "a", "name"); err == nil && !errors.Is(gone, database.ErrNotFound) {
 				err = fmt.Errorf("a deleted blob was opened: %w", gone)
 			}

@@ -58,7 +58,7 @@ func stored(extents ...metastore.Extent) []metastore.Extent {
 
 // remove deletes a blob.
 func (p *probe) remove(account, name string) {
-	_, _, err := p.Store.DeleteBlob(p.Ctx, account, name, nil)
+	_, _, err := dbtest.Remove(p.Ctx, p.Store, account, name, nil)
 	p.OK(err, "delete of %q", name)
 }
 

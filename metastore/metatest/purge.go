@@ -29,7 +29,7 @@ func purgeBlobs(p *probe) {
 	p.Must(p.Purge() == 1, "not only the blob at the end of its grace was purged")
 	p.Must(p.isGarbage(b.Content), "the content of a purged blob is not garbage")
 	p.Equal(p.allExtents(b.Content), stored(e), "extents of a purged blob")
-	_, had, err := p.Store.DeleteBlob(p.Ctx, "a", "name", nil)
+	_, had, err := dbtest.Remove(p.Ctx, p.Store, "a", "name", nil)
 	p.OK(err, "delete")
 	p.Must(!had, "a purged blob is still there")
 	p.Equal(dbtest.Value(p.Store.Blob(p.Ctx, "a", "lasting")), lasting, "blob without an expiry")

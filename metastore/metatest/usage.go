@@ -188,7 +188,7 @@ func usageRefused(p *probe) {
 	p.Is(dbtest.Error(p.Store.CommitBlob(p.Ctx, b, []metastore.Extent{old}, nil)), metastore.ErrStaleExtent, "commit")
 	b.Expires = p.Clock.Now()
 	p.Is(dbtest.Error(p.Store.CommitBlob(p.Ctx, b, p.extents(0, 3), nil)), database.ErrExpired, "commit")
-	_, _, err := p.Store.DeleteBlob(p.Ctx, "a", "name", refuse)
+	_, _, err := dbtest.Remove(p.Ctx, p.Store, "a", "name", refuse)
 	p.Is(err, errRefused, "delete")
 	err = p.Store.PutPart(p.Ctx, "name", metastore.Part{Size: 3}, []metastore.Extent{old})
 	p.Is(err, metastore.ErrStaleExtent, "part")

@@ -95,7 +95,7 @@ func usageRace(p *probe) {
 				[]metastore.Extent{e}, nil)
 			return err
 		case 3:
-			_, _, err := s.DeleteBlob(p.Ctx, "a", name, nil)
+			_, _, err := dbtest.Remove(p.Ctx, s, "a", name, nil)
 			return err
 		case 4:
 			_, err := s.BeginUpload(p.Ctx, metastore.Upload{ID: fmt.Sprint(id, k/10), Account: "a", Name: name, Content: contents[i][k], PartSize: 100, Owner: owner})
@@ -168,7 +168,7 @@ func usageRaceOneName(p *probe) {
 		}
 		errs := dbtest.Race(len(blobs), func(i int) error {
 			if i%4 == 3 {
-				_, _, err := handles[i%2].DeleteBlob(p.Ctx, "a", "name", nil)
+				_, _, err := dbtest.Remove(p.Ctx, handles[i%2], "a", "name", nil)
 				return err
 			}
 			_, err := handles[i%2].CommitBlob(p.Ctx, blobs[i], []metastore.Extent{extents[i]}, nil)

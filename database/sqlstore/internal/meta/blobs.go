@@ -368,12 +368,6 @@ func evaluate(precondition metastore.Precondition, current metastore.Blob, live 
 	return precondition(&current)
 }
 
-// DeleteBlob implements metastore.Blobs.
-func (s *Metastore) DeleteBlob(ctx context.Context, account, name string, precondition metastore.Precondition) (metastore.ContentID, bool, error) {
-	r, err := s.RemoveBlob(ctx, metastore.Removal{BlobName: metastore.BlobName{Account: account, Name: name}, Precondition: precondition})
-	return r.Garbage, r.Existed, err
-}
-
 // deletedRetention is the age from which a blob is deleted without a record: the name's next blob
 // is then certain to have a later time. It exceeds the time that a transaction may wait for its
 // lock after it has read the clock.

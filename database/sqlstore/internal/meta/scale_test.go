@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/bytestore"
+	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/usage"
 	"sluice/metastore"
@@ -276,7 +277,7 @@ func (s *scaleStore) measure(b *testing.B, n int) {
 	timed(b, "delete", commit, func(int) error {
 		last := names[len(names)-1]
 		names = names[:len(names)-1]
-		_, found, err := s.DeleteBlob(ctx, last[0], last[1], nil)
+		_, found, err := dbtest.Remove(ctx, s, last[0], last[1], nil)
 		if err == nil && !found {
 			err = fmt.Errorf("%s is missing", last[1])
 		}
