@@ -25,6 +25,7 @@ func brokenVersions() []breakage {
 		{"unknown settings are accepted", "^version/setting-refused", status(settings, 400, 200)},
 		{"conditions of settings are ignored", "^version/administration", requests(settings, func(r *http.Request) { r.Header.Set("If-Match", "*") })},
 		{"settings are not recorded", "^version/administration", entries(recorded, "actions", func([]any) []any { return []any{} })},
+		{"versions do not count", "^version/kept", entries(matches{"GET", "/v1/accounts"}, "accounts", func([]any) []any { return []any{} })},
 		{"writes have no version", "^version/kept", losing(puts, "Blob-Version")},
 		{"deletions have no version", "^version/kept", losing(matches{"DELETE", "/v1/blobs/"}, "Blob-Version")},
 		{"moves have no version", "^version/move", losing(matches{"POST", "/v1/blobs/"}, "Blob-Version")},

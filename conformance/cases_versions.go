@@ -103,6 +103,9 @@ var versionCases = []Case{
 		if len(c.list("", "").Blobs) > 0 {
 			c.fatalf("a deleted blob is listed")
 		}
+		if a, ok := c.listedAccount(); !ok || a.Blobs != 0 || a.Versions != 3 || a.VersionBytes != int64(len("first")+len("second")) {
+			c.fatalf("an account with two versions and a mark is listed as %+v (%v)", a, ok)
+		}
 	}},
 	{Name: "version/is-read-as-a-blob", Section: versionRules, Level: Extended, check: func(c *trial) {
 		c = c.keeps()

@@ -17,7 +17,7 @@ func (s *Server) listAccounts(x *call) error {
 	var out wire.AccountPage
 	accounts, out.Next = cutPage(accounts, limit, func(a metastore.Account) string { return a.Account })
 	for _, a := range accounts {
-		out.Accounts = append(out.Accounts, wire.Account{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes})
+		out.Accounts = append(out.Accounts, wire.Account{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes, Versions: a.Kept, VersionBytes: a.KeptBytes})
 	}
 	return writePage(x, out, len(out.Accounts))
 }

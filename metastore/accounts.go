@@ -11,10 +11,10 @@ type Account struct {
 	Kept, KeptBytes int64
 }
 
-// Accounts lists the accounts that have blobs or kept versions. Every method that adds, replaces or removes a blob,
-// by any handle, changes the account's counts in its own transaction. So the counts are always
-// exact, and concurrent writers to one account do not wait for each other. An account that has lost
-// its last blob is not listed.
+// Accounts lists the accounts that have blobs or kept versions. Every method that adds, replaces or
+// removes a blob, by any handle, changes the account's counts in its own transaction. So the counts
+// are always exact, and concurrent writers to one account do not wait for each other. An account
+// that has lost its last blob and version is not listed.
 type Accounts interface {
 	// ListAccounts returns up to limit accounts greater than after, sorted by name (bytewise), also
 	// those that have nothing but versions that are not current.

@@ -26,8 +26,10 @@ export async function accountsView(main, _parts, signal, place) {
     columns: [
       { title: "Account", class: "wide", compare: (a, b) => compareNames(a.account, b.account) },
       { title: "Blobs", class: "number", compare: (a, b) => a.blobs - b.blobs }, { title: "Size", class: "number", compare: (a, b) => a.bytes - b.bytes },
+      { title: "Kept", class: "number", compare: (a, b) => (a.versionBytes ?? 0) - (b.versionBytes ?? 0) },
     ],
-    cells: (a) => [h("a", { href: link("blobs", a.account, ""), tabindex: "-1" }, visible(a.account)), count(a.blobs), bytes(a.bytes)],
+    cells: (a) => [h("a", { href: link("blobs", a.account, ""), tabindex: "-1" }, visible(a.account)), count(a.blobs), bytes(a.bytes),
+      a.versions ? `${count(a.versions)}, ${bytes(a.versionBytes ?? 0)}` : ""],
     open: (a) => go("blobs", a.account, ""),
     key: (a) => a.account,
     more: async () => {

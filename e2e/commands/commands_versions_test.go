@@ -154,6 +154,11 @@ func TestVersionFlag(t *testing.T) {
 		{"rm -r team/a --version OLD", 2, "", ".*it is for a single blob\n"},
 		{"get team/a --version x", 2, "", ".*want the 32 hexadecimal digits.*\n"},
 		{"ls team/a --version", 2, "", ".*--versions.*\n"},
+		{"du", 0, `3 B  1 blob, 3 versions with 8 B  team/\n`, ""},
+		{"du team team/a", 0, `3 B  1 blob, 3 versions with 8 B   team/\n0 B  0 blobs, 3 versions with 8 B  team/a\n`, ""},
+		{"du --json team/a", 0, `{"account":"team","prefix":"a","blobs":0,"bytes":0,"versions":3,"versionBytes":8}\n`, ""},
+		{"du --json", 0, `{"account":"team","prefix":"","blobs":1,"bytes":3,"versions":3,"versionBytes":8}\n`, ""},
+		{"ls -l", 0, ` +3 B +1 blob, 3 versions with 8 B +team/\n`, ""},
 		{"rm team/a --version MARK", 0, "", "deleted team/a\n"},
 		{"cat team/a", 0, "newer", ""},
 		{"rm team/a --version OLD", 0, "", "deleted team/a\n"},
@@ -173,4 +178,22 @@ func TestVersionFlag(t *testing.T) {
 			t.Errorf("%s has %q", name, got)
 		}
 	}
+}
+
+// TestDuOfAPublicAccount counts an account that everybody may list, by a key that may list its
+// versions too, and without a key.
+func TestDuOfAPublicAccount(t *testing.T) {
+	t.Parallel()
+	s := e2e.StartHosted(t, "public")
+	key := s.NewKey("--scopes", "admin,read,write", "--all-accounts")
+	file := filepath.Join(e2e.MakeTree(t, map[string]string{"key": key}), "key")
+	for _, line := range []string{"bucket versions team on", "place set team public --lists public", "put - team/a", "put - team/a"} {
+		if r := s.Sluice(append(strings.Fields(line), "--key-file", file)...); r.Code != 0 {
+			t.Fatalf("%s: %+v", line, r)
+		}
+	}
+	if r := s.Sluice("du", "team", "--key-file", file); r.Stdout != "0 B  1 blob, 1 version with 0 B  team/\n" {
+		t.Errorf("with a key: %+v", r)
+	}
+	s.Eventually("the place is not open", func() bool { return s.Sluice("du", "team").Stdout == "0 B  1 blob  team/\n" })
 }

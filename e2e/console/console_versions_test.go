@@ -184,6 +184,9 @@ func TestConsoleRestores(t *testing.T) {
 	p.settled("z/", "a")
 	admin.Holds(e2e.BlobTarget("team", "docs/a"), []byte("first docs/a"))
 
+	kept := slices.DeleteFunc(versionsOf(admin, "team"), func(v wire.Version) bool { return v.Current })
+	p.to("#/", "[role=grid]", fmt.Sprintf("%d, ", len(kept)))
+
 	// The history.
 	const states = `[...document.querySelectorAll(".history [data-state]")].map((e) => e.dataset.state).join(" ")`
 	p.to("#/blob/team/docs%2Fa", ".history", "by "+idOf(writer))

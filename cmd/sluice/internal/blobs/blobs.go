@@ -15,6 +15,7 @@ import (
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/operand"
 	"sluice/cmd/sluice/internal/terminal"
+	"sluice/internal/units"
 )
 
 // allBlobs returns an error if an operand is not a blob's name.
@@ -145,6 +146,30 @@ func nothingAt(prefix operand.Remote) (remark string, err error) {
 	default:
 		return "", cli.ExitWith(cli.ExitNotFound, fmt.Errorf("there are no blobs with names that begin with %s", name))
 	}
+}
+
+// printedUse counts the blobs below a prefix, the kept versions and their bytes, in JSON.
+type printedUse struct {
+	Account string `json:"account"`
+	Prefix  string `json:"prefix"`
+	Blobs   int64  `json:"blobs"`
+	Bytes   int64  `json:"bytes"`
+
+	Versions     int64 `json:"versions,omitempty"` // that are not current, marks included
+	VersionBytes int64 `json:"versionBytes,omitempty"`
+}
+
+func useOf(a *client.Account) printedUse {
+	return printedUse{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes, Versions: a.Versions, VersionBytes: a.VersionBytes}
+}
+
+// counted returns the numbers of blobs and versions.
+func (u *printedUse) counted() string {
+	text := units.Count(u.Blobs, "blob")
+	if u.Versions > 0 {
+		text += fmt.Sprintf(", %s with %s", units.Count(u.Versions, "version"), units.Bytes(u.VersionBytes))
+	}
+	return text
 }
 
 // eachAccount calls fn with an operand, or with each account on the server if there is none. It

@@ -19,14 +19,6 @@ type Du struct {
 	cli.OutputFlags
 }
 
-// printedUse counts the blobs below a prefix and their bytes, in JSON.
-type printedUse struct {
-	Account string `json:"account"`
-	Prefix  string `json:"prefix"`
-	Blobs   int64  `json:"blobs"`
-	Bytes   int64  `json:"bytes"`
-}
-
 // Run prints how many blobs there are and their size below each prefix, or in each account.
 func (c *Du) Run(ctx context.Context, console *cli.Console) error {
 	from, err := c.ClientOf(console, c.Prefixes...)
@@ -36,19 +28,15 @@ func (c *Du) Run(ctx context.Context, console *cli.Console) error {
 	table := c.Table(console, "")
 	if len(c.Prefixes) == 0 {
 		err = eachAccount(ctx, console, c.OutputFlags, from, operand.Remote{}, func(of operand.Remote, a *client.Account) error {
-			return c.print(table, of, printedUse{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes})
+			return c.print(table, of, useOf(a))
 		})
 	}
 	err = errors.Join(err, eachOf(c.Prefixes, func(of cli.RemoteOperand) error {
-		use := printedUse{Account: of.Account, Prefix: of.Name}
-		for e, err := range from.List(ctx, of.Account, client.ListOptions{Prefix: of.Name}) {
-			if err != nil {
-				return blobError(of.Remote, err)
-			}
-			use.Blobs++
-			use.Bytes += e.Size
+		use, err := c.below(ctx, from, of.Remote)
+		if err != nil {
+			return err
 		}
-		if use.Blobs == 0 {
+		if use.Blobs+use.Versions == 0 {
 			if err := remarkNothingAt(console, c.OutputFlags, of.Remote); err != nil {
 				return err
 			}
@@ -58,6 +46,31 @@ func (c *Du) Run(ctx context.Context, console *cli.Console) error {
 	return errors.Join(err, table.Flush())
 }
 
+// below adds up the blobs below a prefix, with the kept versions if the key may list them.
+func (c *Du) below(ctx context.Context, from *client.Client, of operand.Remote) (printedUse, error) {
+	for _, versions := range []bool{true, false} {
+		use, allowed := printedUse{Account: of.Account, Prefix: of.Name}, true
+		for e, err := range (&Ls{Versions: versions}).entries(ctx, from, of.Account, client.ListOptions{Prefix: of.Name}) {
+			switch {
+			case versions && cli.AnyOf(err, client.ErrForbidden, client.ErrUnauthorized, client.ErrNotFound):
+				allowed = false
+			case err != nil:
+				return use, blobError(of, err)
+			case versions && !e.Current:
+				use.Versions++
+				use.VersionBytes += e.Size
+			default:
+				use.Blobs++
+				use.Bytes += e.Size
+			}
+		}
+		if allowed {
+			return use, nil
+		}
+	}
+	return printedUse{}, nil
+}
+
 func (c *Du) print(table *cli.Table, of operand.Remote, use printedUse) error {
-	return table.Row(use, units.Bytes(use.Bytes), units.Count(use.Blobs, "blob"), terminal.Name(of.String()))
+	return table.Row(use, units.Bytes(use.Bytes), use.counted(), terminal.Name(of.String()))
 }

@@ -91,7 +91,8 @@ func (c *Ls) entries(ctx context.Context, from *client.Client, account string, o
 
 // printAccount prints an account as a folder.
 func (c *Ls) printAccount(out *cli.Table, a *client.Account) error {
-	return c.row(out, printedUse{Account: a.Account, Blobs: a.Blobs, Bytes: a.Bytes}, a.Account+"/", units.Bytes(a.Bytes), units.Count(a.Blobs, "blob"))
+	use := useOf(a)
+	return c.row(out, use, a.Account+"/", units.Bytes(a.Bytes), use.counted())
 }
 
 // row prints a name and the columns before it, the first two with --long only.
