@@ -114,6 +114,7 @@ var commonRows = []Row{
 	{Is: blob.ErrDigestMismatch, Code: wire.CodeDigestMismatch},
 	{Is: blob.ErrExpiryPast, Code: wire.CodeBadParameter, Detail: blob.ErrExpiryPast.Error()},
 	{Is: blob.ErrKeeping, Code: wire.CodeBadRequest},
+	{Is: metastore.ErrRules, Code: wire.CodeBadRequest},
 	{Is: blob.ErrPartIndex, Code: wire.CodePartIndex},
 	{Is: blob.ErrPartSize, Code: wire.CodePartSize},
 	{Is: blob.ErrPartsMissing, Code: wire.CodePartsMissing},

@@ -18,12 +18,12 @@ type Account struct {
 type Accounts interface {
 	// ListAccounts returns up to limit accounts greater than after, sorted by name (bytewise), also
 	// those that have nothing but versions that are not current.
-	// Their counts belong to one state of the store. Its cost grows with the number of accounts
+	// Their counts belong to one state. Its cost grows with the number of accounts
 	// that it returns and with the writes to them since the last Purge, not with the number of
 	// blobs.
 	ListAccounts(ctx context.Context, after string, limit int) ([]Account, error)
 
-	// TotalStored returns the sums of all accounts' counts, which belong to one state of the store.
+	// TotalStored returns the sums of all accounts' counts, which belong to one state.
 	// Its cost grows with the number of accounts and with the writes since the last Purge, not with
 	// the number of blobs.
 	TotalStored(ctx context.Context) (blobs, bytes int64, err error)

@@ -75,4 +75,5 @@ type Store interface {
 	Integrity
 	Scrubs
 	Versions
+	Rules
 }

@@ -31,7 +31,7 @@ type Upload struct {
 
 	// Set by the store.
 	State    UploadState
-	Bytes    int64     // total size of the parts present, or at the end
+	Bytes    int64     // total size: present, or at the end
 	Parts    int64     // number of parts present; 0 after the end
 	Revision int64     // grows with every change to the parts
 	Created  time.Time // when it began
@@ -42,7 +42,7 @@ type Upload struct {
 	Size     int64
 	CRC64    uint64
 	Modified time.Time
-	// Versioned is the blob's, which has the Content and Modified of the upload.
+	// Versioned is the blob's, which has the upload's Content and Modified.
 	Versioned bool
 }
 

@@ -204,6 +204,12 @@ func fill(tb testing.TB, s *Store, parts int) {
 		*k = metastore.Keeping{State: metastore.KeepOn, For: time.Hour, Most: 9}
 		return nil, nil
 	}))
+	f.note(f.SetRules(f.ctx, "ruled", func(rules *[]metastore.Rule) (*actions.Act, error) {
+		*rules = []metastore.Rule{{ID: "rule", Prefix: "p", ExpireDays: 3}}
+		return nil, nil
+	}))
+	_, _, err = f.ApplyRules(f.ctx, 1)
+	f.note(nil, err)
 	for range 3 {
 		f.deleted("versions", strings.Repeat("v", 1999))
 	}

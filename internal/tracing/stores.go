@@ -420,6 +420,41 @@ func (d tracedDatabase) ListVersions(ctx context.Context, q metastore.VersionQue
 	return d.Database.ListVersions(ctx, q)
 }
 
+// Rules implements metastore.Rules.
+func (d tracedDatabase) Rules(ctx context.Context, account string) (_ metastore.AccountRules, err error) {
+	ctx, span := d.begin(ctx, "metastore.Rules")
+	defer span.end(&err)
+	return d.Database.Rules(ctx, account)
+}
+
+// SetRules implements metastore.Rules.
+func (d tracedDatabase) SetRules(ctx context.Context, account string, change func(*[]metastore.Rule) (*actions.Act, error)) (_ metastore.AccountRules, err error) {
+	ctx, span := d.begin(ctx, "metastore.SetRules")
+	defer span.end(&err)
+	return d.Database.SetRules(ctx, account, change)
+}
+
+// ListRules implements metastore.Rules.
+func (d tracedDatabase) ListRules(ctx context.Context, after string, limit int) (_ []metastore.AccountRules, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListRules")
+	defer span.end(&err)
+	return d.Database.ListRules(ctx, after, limit)
+}
+
+// ApplyRules implements metastore.Rules.
+func (d tracedDatabase) ApplyRules(ctx context.Context, limit int) (_ int64, _ bool, err error) {
+	ctx, span := d.begin(ctx, "metastore.ApplyRules")
+	defer span.end(&err)
+	return d.Database.ApplyRules(ctx, limit)
+}
+
+// CountRules implements metastore.Rules.
+func (d tracedDatabase) CountRules(ctx context.Context, account string, rules []metastore.Rule, after string, limit int) (_ metastore.RuleRun, _ string, err error) {
+	ctx, span := d.begin(ctx, "metastore.CountRules")
+	defer span.end(&err)
+	return d.Database.CountRules(ctx, account, rules, after, limit)
+}
+
 // CreateSession implements ledger.Sessions.
 func (d tracedDatabase) CreateSession(ctx context.Context, s ledger.Session, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.CreateSession")

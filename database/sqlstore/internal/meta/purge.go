@@ -186,13 +186,8 @@ func (t tx) expire(account, blobName string, deltas []usage.Delta) (ruled bool, 
 	if err != nil || !found || old.rule == 0 {
 		return false, deltas, err
 	}
-	if _, deltas, err = t.release(old, true, deltas); err == nil {
-		_, deltas, err = t.mark(old, true, "", old.Owner, engine.Latest(old.Expires, old.Modified), deltas)
-	}
-	if err != nil {
-		return false, nil, err
-	}
-	return true, deltas, t.removeBlob(old.Blob)
+	deltas, err = t.retire(old, "", engine.Latest(old.Expires, old.Modified), deltas)
+	return err == nil, deltas, err
 }
 
 // PurgeDeleted deletes the times of deleted blobs that are older than any running commit.

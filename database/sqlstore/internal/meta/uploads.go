@@ -226,7 +226,7 @@ func (s *Metastore) CompleteUpload(ctx context.Context, id string, revision, siz
 }
 
 // complete is the transaction in CompleteUpload and CompleteUneven. choose sets the blob's Size and
-// CRC64, and its PartSize if that is not the upload's, and returns the usage of the upload's
+// CRC64, and its PartSize if that is not the upload's, and returns the usage by the upload's
 // garbage.
 func (s *Metastore) complete(
 	ctx context.Context, id string, revision int64, precondition metastore.Precondition,
@@ -362,7 +362,7 @@ const nameHead = 512
 
 func (t tx) uploadsByName(q metastore.UploadsQuery) ([]metastore.Upload, bool, error) {
 	// Before the first upload with the name From: no id is less than the empty one.
-	name, created, id := []byte(q.From), int64(math.MinInt64), []byte{}
+	name, created, id := []byte(q.From), int64(math.MinInt64), ""
 	if q.AfterName >= q.From && q.AfterName != "" {
 		name, created = []byte(q.AfterName), math.MaxInt64
 		if q.AfterID != "" {
@@ -373,13 +373,18 @@ func (t tx) uploadsByName(q metastore.UploadsQuery) ([]metastore.Upload, bool, e
 			if err != nil {
 				return nil, false, err
 			}
-			created, id = u.Created.UnixMicro(), []byte(q.AfterID)
+			created, id = u.Created.UnixMicro(), q.AfterID
 		}
 	}
-	return t.uploadPage(engine.NewBound(q.Limit, q.Bytes),
+	return t.uploadsBehind(q.Account, name, created, id, engine.NewBound(q.Limit, q.Bytes))
+}
+
+// uploadsBehind returns a page of an account's open uploads by name, those behind a place.
+func (t tx) uploadsBehind(account string, name []byte, created int64, id string, left engine.Bound) ([]metastore.Upload, bool, error) {
+	return t.uploadPage(left,
 		`FROM uploads WHERE account = $1 AND state = 0 AND substr(name, 1, 512) >= $2 AND (name, created, id) > ($3, $4, $5)`,
 		`substr(name, 1, 512), name, created, id`,
-		engine.Args{[]byte(q.Account), name[:min(nameHead, len(name))], name, created, id})
+		engine.Args{[]byte(account), name[:min(nameHead, len(name))], name, created, []byte(id)})
 }
 
 // uploadOf returns an account's upload, or ErrNotFound.

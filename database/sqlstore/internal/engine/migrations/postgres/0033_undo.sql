@@ -24,6 +24,17 @@ CREATE TABLE keeping (
 );
 CREATE INDEX keeping_progress ON keeping (changed) WHERE progress IS NOT NULL;
 
+-- Rules by which accounts' blobs, versions and uploads are removed.
+CREATE TABLE rules (
+    account  BYTEA  NOT NULL PRIMARY KEY,
+    rules    BYTEA  NOT NULL, -- in JSON, as the next two
+    changed  BIGINT NOT NULL,
+    due      BIGINT NOT NULL, -- when the next run begins, unless progress is there
+    progress BYTEA,           -- of a run; NULL: none is in progress
+    last     BYTEA            -- the last run that has ended; NULL: none has
+);
+CREATE INDEX rules_due ON rules (due);
+
 -- The function list_blobs also returns the column version.
 DO $$
 DECLARE

@@ -23,3 +23,14 @@ CREATE TABLE keeping (
     handled  BIGINT NOT NULL  -- versions since the change
 ) WITHOUT ROWID;
 CREATE INDEX keeping_progress ON keeping (changed) WHERE progress IS NOT NULL;
+
+-- Rules by which accounts' blobs, versions and uploads are removed.
+CREATE TABLE rules (
+    account  BLOB   NOT NULL PRIMARY KEY,
+    rules    BLOB   NOT NULL, -- in JSON, as the next two
+    changed  BIGINT NOT NULL,
+    due      BIGINT NOT NULL, -- when the next run begins, unless progress is there
+    progress BLOB,            -- of a run; NULL: none is in progress
+    last     BLOB             -- the last run that has ended; NULL: none has
+);
+CREATE INDEX rules_due ON rules (due);
