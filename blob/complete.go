@@ -257,7 +257,7 @@ func createOnly(u metastore.Upload) metastore.Precondition {
 		return nil
 	}
 	return func(current *metastore.Blob) error {
-		if current != nil {
+		if current != nil && current != metastore.VersionGoes {
 			return ErrExists
 		}
 		return nil

@@ -40,13 +40,16 @@ func (x *Exchange) Grant(scope access.Scope, account, name string) error {
 // OnlyCreates reports whether the caller's key may store new blobs only.
 func (x *Exchange) OnlyCreates() bool { return x.onlyCreates }
 
-// Creating adds to a write's conditions, which may be nil, that it replaces no blob unless the
-// caller may.
+// Creating adds to a write's conditions, which may be nil, that it replaces no blob and removes no
+// version unless the caller may.
 func (x *Exchange) Creating(conditions metastore.Precondition) metastore.Precondition {
 	if !x.onlyCreates {
 		return conditions
 	}
 	return func(current *metastore.Blob) error {
+		if current == metastore.VersionGoes {
+			return errOnlyCreatesVersions
+		}
 		compared := current
 		if current != nil && !x.HoldsRead(x.granted.account, x.granted.name) {
 			// A tag would disclose the bytes: none is the tag of this size.
@@ -64,8 +67,11 @@ func (x *Exchange) Creating(conditions metastore.Precondition) metastore.Precond
 	}
 }
 
-// errOnlyCreates refuses to replace a blob.
-var errOnlyCreates = fmt.Errorf("%w %q: there is a blob of this name, and the key may only create", access.ErrScope, access.ScopeWrite)
+// Why a key that may only create does not store a blob.
+var (
+	errOnlyCreates         = fmt.Errorf("%w %q: there is a blob of this name, and the key may only create", access.ErrScope, access.ScopeWrite)
+	errOnlyCreatesVersions = fmt.Errorf("%w %q: a version of this name would be removed, and the key may only create", access.ErrScope, access.ScopeWrite)
+)
 
 // GrantMore is Grant for a request that needs another grant, too.
 func (x *Exchange) GrantMore(scope access.Scope, account, name string) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/access"
+	"sluice/access/actions"
 	"sluice/access/keys"
 	"sluice/metastore"
 	"sluice/test/testenv"
@@ -83,6 +84,40 @@ func TestKeysThatCreate(t *testing.T) {
 		t.Errorf("the old blob is %q", body)
 	}
 	h.refused(t, 403, wire.CodeAccountForbidden, "PUT", "/v1/blobs/ours/newer", "x", key("backup", "theirs")...)
+}
+
+// TestCreatorsSpareVersions: by no kind of write does a key that may only create remove a version,
+// neither the oldest of as many as the account keeps nor the only one that is not versioned. A key
+// with write may.
+// Invariant 192.
+func TestCreatorsSpareVersions(t *testing.T) {
+	h := newHosted(t, access.ReadsPublic, access.ScopeWrite)
+	set := func(state metastore.KeepState) {
+		testenv.Must(h.meta.SetKeeping(t.Context(), ours, func(k *metastore.Keeping) (*actions.Act, error) {
+			k.State, k.Most = state, 1
+			return nil, nil
+		}))(t)
+	}
+	_, secret := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeCreate}, Accounts: []string{ours}})
+	creator, other := keyHeader(secret), func() string { path, _ := h.store(t, ours, "other", "other"); return path }()
+	const expires = "2099-01-01T00:00:00Z"
+	for _, state := range []metastore.KeepState{metastore.KeepOn, metastore.KeepOff} {
+		h.want(t, 204, "PUT", "/v1/blobs/ours/n", "kept", h.right.headers...)
+		set(metastore.KeepOn)
+		h.want(t, 204, "DELETE", "/v1/blobs/ours/n", "", h.right.headers...)
+		set(state)
+		upload := h.newUpload(t, ours, "n", fmt.Sprintf(`, "expires": %q`, expires), creator...)
+		by := func(check func(method, path, body string, header ...string)) {
+			check("PUT", "/v1/blobs/ours/n", "new", append(creator, "Blob-Expires", expires)...)
+			check("POST", other, fmt.Sprintf(`{"copyTo": {"blobName": "n"}, "expires": %q}`, expires), creator...)
+			check("POST", upload+"/complete", "{}", creator...)
+		}
+		by(func(method, path, body string, header ...string) {
+			h.refused(t, 403, wire.CodeScopeMissing, method, path, body, header...)
+		})
+		h.want(t, 204, "PUT", "/v1/blobs/ours/n", "new", append(h.right.headers, "Blob-Expires", expires, "If-None-Match", "*")...)
+		set(metastore.KeepOff)
+	}
 }
 
 // TestCreatorsRace checks that one of several keys that may only create creates a blob.

@@ -95,7 +95,14 @@ type Position struct {
 // the blob that the write would replace or delete, or nil if there is none or it has expired. If it
 // returns an error, the store rolls the transaction back and returns the error as it is. A
 // Precondition must have no side effects and may be called several times.
+//
+// A commit, a completion, a copy and a move also call it with VersionGoes if they remove a version
+// that is not current for good, or if the blob that they store will do so by its expiry: see
+// Keeping.Most and KeepOff. Marks do not count.
 type Precondition func(current *Blob) error
+
+// VersionGoes is a Precondition's argument for a version that is not current.
+var VersionGoes = &Blob{}
 
 // BlobName is a blob's account and name.
 type BlobName struct{ Account, Name string }

@@ -79,4 +79,21 @@ func TestKeysThatCreate(t *testing.T) {
 	}
 	testenv.Equal(t, ask(signerOf{}, "GET", "/ours/old", "").body, "old", "the old object")
 	testenv.Equal(t, ask(owner, "POST", theirs, theirCompletion).StatusCode, 200, "the other group's completion")
+
+	// While versioning is suspended, a write replaces the version null of a deleted object.
+	admin := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: accounts})
+	for _, r := range [][3]string{
+		{"PUT", "/ours/kept", "kept"}, {"PUT", "/ours?versioning", "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"},
+		{"DELETE", "/ours/kept"}, {"PUT", "/ours?versioning", "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>"},
+	} {
+		testenv.Equal(t, ask(admin, r[0], r[1], r[2]).StatusCode/100, 2, "%s %s", r[0], r[1])
+	}
+	kept, keptCompletion := parted(creator, "kept")
+	for _, res := range []response{
+		ask(creator, "PUT", "/ours/kept", "new"), ask(creator, "PUT", "/ours/kept", "", "X-Amz-Copy-Source", "/ours/old"), ask(creator, "POST", kept, keptCompletion),
+	} {
+		testenv.Equal(t, res.StatusCode, 403, "a write that removes a version: %s", res.body)
+	}
+	testenv.Equal(t, ask(admin, "GET", "/ours/kept?versionId=null", "").body, "kept", "the version")
+	testenv.Equal(t, ask(owner, "PUT", "/ours/kept", "new").StatusCode, 200, "an owner's write")
 }

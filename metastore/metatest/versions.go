@@ -20,14 +20,17 @@ var versionChecks = []dbtest.Check{
 	check("versions/selection", versionSelection),
 	check("versions/null", versionNull),
 	check("versions/marks", versionMarks),
+	check("versions/spared", versionSpared),
 }
 
 // keep makes account a keep versions.
 func (p *probe) keep() { p.setKeeping(metastore.KeepOn) }
 
-func (p *probe) setKeeping(state metastore.KeepState) {
+func (p *probe) setKeeping(state metastore.KeepState, most ...int) {
 	dbtest.Value(p.Store.SetKeeping(p.Ctx, "a", func(k *metastore.Keeping) (*actions.Act, error) {
 		k.State = state
+		for _, k.Most = range most {
+		}
 		return nil, nil
 	}))
 }
@@ -217,5 +220,74 @@ func versionMarks(p *probe) {
 		p.Equal(dbtest.Value(p.Store.DeleteVersion(p.Ctx, v, nil)).Blob, marks[1-i], "a deleted mark")
 	}
 	p.reads(b, stored(e), "the deletion of its marks")
+	p.Audited()
+}
+
+// spare is the precondition that no version goes.
+func spare(current *metastore.Blob) error {
+	if current == metastore.VersionGoes {
+		return errRefused
+	}
+	return nil
+}
+
+// stores stores a blob by each kind of write, with the precondition spare. Each write must be
+// refused, or the first one must not be.
+func (p *probe) stores(name string, lasts time.Duration, refused bool, when string) {
+	expires := time.Time{}
+	if lasts > 0 {
+		expires = p.Clock.Now().Add(lasts)
+	}
+	before := p.versions(name)
+	to := metastore.Blob{Account: "a", Name: name, Content: p.Content(), Expires: expires}
+	other := p.put(metastore.Blob{Account: "other", Name: "o", Expires: expires})
+	id := fmt.Sprint("spared", to.Content)
+	dbtest.Value(p.Store.BeginUpload(p.Ctx, metastore.Upload{ID: id, Account: "a", Name: name, Content: p.Content(), PartSize: 1, Expires: expires}))
+	for i, write := range []func() error{
+		func() error { return dbtest.Error(p.Store.CommitBlob(p.Ctx, to, nil, spare)) },
+		func() error {
+			return dbtest.Error(p.Store.CopyBlob(p.Ctx, metastore.Copy{From: blobName(other), To: to, Precondition: spare}))
+		},
+		func() error {
+			return dbtest.Error(p.Store.MoveBlob(p.Ctx, metastore.Move{From: blobName(other), To: blobName(to), Precondition: spare}))
+		},
+		func() error { return dbtest.Error(p.Store.CompleteUpload(p.Ctx, id, 0, 0, 0, spare)) },
+	} {
+		err := write()
+		if !refused {
+			p.OK(err, "%s", when)
+			return
+		}
+		p.identical(err, errRefused, fmt.Sprintf("write %d %s", i, when))
+	}
+	p.Equal(p.versions(name), before, "the versions %s", when)
+}
+
+// versionSpared stores blobs where a version would go: at once, because there are as many as the
+// account keeps or because only one may not be Versioned, or when the blob expires.
+func versionSpared(p *probe) {
+	p.setKeeping(metastore.KeepOn, 2)
+	p.stores("n", time.Minute, false, "without versions")
+	p.Clock.Advance(time.Minute)
+	p.stores("n", time.Minute, false, "over one that has expired")
+	p.Clock.Advance(time.Minute)
+	p.stores("n", time.Minute, true, "with one version and one that has expired")
+	p.stores("n", 0, false, "that does not expire")
+	p.remove("a", "n")
+	p.stores("n", time.Minute, true, "with two versions and a mark")
+	p.stores("n", 0, false, "that does not expire, behind a mark")
+	p.stores("n", 0, true, "over a blob, with two versions")
+	p.setKeeping(metastore.KeepOn, 0)
+	p.stores("n", time.Minute, false, "without a greatest number")
+
+	p.setKeeping(metastore.KeepOff)
+	p.Put("a", "m")
+	p.setKeeping(metastore.KeepOn)
+	p.remove("a", "m")
+	p.setKeeping(metastore.KeepOff)
+	p.stores("m", 0, true, "where the version is not Versioned")
+	p.Put("a", "m")
+	p.remove("a", "m")
+	p.stores("m", 0, false, "where nothing but a mark is not Versioned")
 	p.Audited()
 }

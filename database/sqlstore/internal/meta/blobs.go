@@ -206,7 +206,7 @@ func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, 
 	if createOnly && live {
 		return storedBlob{}, false, fmt.Errorf("blob: %w", database.ErrExists)
 	}
-	return old, found, nil
+	return old, found, t.spares(precondition, old, found, b.Expires)
 }
 
 // giveUp removes the reference that old, if it was found, is to its content, which becomes garbage

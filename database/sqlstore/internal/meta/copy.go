@@ -86,6 +86,9 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 		if err := checkEnds(source, old, c.Source, c.Precondition); err != nil {
 			return err
 		}
+		if err := t.spares(c.Precondition, old.storedBlob, old.found, c.To.Expires); err != nil {
+			return err
+		}
 		b = source.storedBlob
 		if c.Restated {
 			b.ContentType, b.Metadata = c.To.ContentType, c.To.Metadata
@@ -188,6 +191,9 @@ func (t tx) move(m metastore.Move) (metastore.Blob, error) {
 	}
 	if err := checkEnds(source, old, m.Source, m.Precondition); err != nil || m.From == m.To {
 		return source.Blob, err
+	}
+	if err := t.spares(m.Precondition, old.storedBlob, old.found, source.Expires); err != nil {
+		return metastore.Blob{}, err
 	}
 	b, away := source.storedBlob, source.storedBlob
 	if away.rule.keeps(&away.Blob) {

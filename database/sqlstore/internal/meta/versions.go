@@ -117,6 +117,45 @@ func (t tx) prune(of storedBlob, deltas []usage.Delta) ([]usage.Delta, error) {
 	return deltas, err
 }
 
+// spares evaluates a precondition, which may be nil, on metastore.VersionGoes if a blob with this
+// expiry, written over old, removes a version that is not current for good, or will do so when it
+// expires: it then is one more version.
+func (t tx) spares(precondition metastore.Precondition, old storedBlob, found bool, expires time.Time) error {
+	if precondition == nil || old.rule == 0 {
+		return nil
+	}
+	goes, added := false, 0
+	if found && old.rule.keeps(&old.Blob) {
+		added++
+	}
+	if old.rule.state() == metastore.KeepOn && !expires.IsZero() {
+		added++
+	}
+	if old.rule.state() == metastore.KeepOff && (!found || old.Versioned) {
+		null, err := t.nullVersion(old.Account, old.Name)
+		if err != nil {
+			return err
+		}
+		goes = null != nil && !null.Mark
+	}
+	if most := old.rule.most(); !goes && most > 0 && added > 0 {
+		list, err := t.keptVersions(old.Account, old.Name, "", 2*most+16)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if !list[i].Mark {
+				added++
+			}
+		}
+		goes = added > most
+	}
+	if !goes {
+		return nil
+	}
+	return precondition(metastore.VersionGoes)
+}
+
 // counted counts a name's versions from the newest on.
 type counted struct{ Versions, Marks int }
 
