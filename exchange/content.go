@@ -31,7 +31,7 @@ func Precondition(c headers.Conditions, clock Clock, failed error) metastore.Pre
 			return nil
 		}
 		if current != nil {
-			is := headers.NewValidators(checksum.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
+			is := ValidatorsOf(current, now)
 			v = &is
 		}
 		if c.ForWrite(v) == headers.ConditionFailed {
@@ -41,9 +41,11 @@ func Precondition(c headers.Conditions, clock Clock, failed error) metastore.Pre
 	}
 }
 
-// ValidatorsOf returns a blob's validators.
-func ValidatorsOf(b *metastore.Blob, clock Clock) headers.Validators {
-	return headers.NewValidators(checksum.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond, clock.Now())
+// ValidatorsOf returns a blob's validators at a time.
+func ValidatorsOf(b *metastore.Blob, now time.Time) headers.Validators {
+	v := headers.NewValidators(checksum.ETag(b.Size, b.CRC64), b.Modified, b.SharedSecond || !b.Again.IsZero(), now)
+	v.Again = b.Again
+	return v
 }
 
 // SetValidators sets a blob's validators, and the date by the store's clock instead of this node's.

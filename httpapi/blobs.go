@@ -71,7 +71,7 @@ func (s *Server) precondition(h http.Header) (metastore.Precondition, error) {
 }
 
 func (s *Server) validatorsOf(b *metastore.Blob) headers.Validators {
-	return exchange.ValidatorsOf(b, s.blobs)
+	return exchange.ValidatorsOf(b, s.blobs.Now())
 }
 
 func (s *Server) deleteBlob(x *call) error {

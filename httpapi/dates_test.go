@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/test/testclock"
+	"sluice/test/testenv"
 )
 
 // TestDatesOfVersions checks the dates that a client receives while a blob is stored, replaced and
@@ -69,4 +70,31 @@ func TestDatesOfVersions(t *testing.T) {
 		t.Errorf("Last-Modified is %s when the clock has caught up, want that of the previous version, %s", got, before)
 	}
 	part("a version that shares its second with the previous one", before, 200)
+}
+
+// TestDatesOfAVersionThatIsCurrentAgain deletes a newer version for good: a client that holds that
+// gets the older one, by date and by range, and does not overwrite it by the newer one's date.
+// Invariant 104.
+func TestDatesOfAVersionThatIsCurrentAgain(t *testing.T) {
+	clock := testclock.At(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	s := start(t, setup{now: clock.Now})
+	s.keep(t, ours)
+	path := "/v1/blobs/" + ours + "/name"
+	first, _ := s.want(t, 204, "PUT", path, "first")
+	clock.Advance(2 * time.Second)
+	second, _ := s.want(t, 204, "PUT", path, "other")
+	version := s.version(t, "name")
+	clock.Advance(2 * time.Second)
+	s.want(t, 204, "DELETE", version, "")
+	clock.Advance(2 * time.Second)
+	newer := second.Header.Get("Last-Modified")
+	for date, status := range map[string]int{newer: 200, first.Header.Get("Last-Modified"): 304, clock.Now().Format(http.TimeFormat): 304} {
+		for _, method := range []string{"GET", "HEAD"} {
+			s.want(t, status, method, path, "", "If-Modified-Since", date)
+		}
+		_, body := s.want(t, 200, "GET", path, "", "Range", "bytes=0-0", "If-Range", date)
+		testenv.Equal(t, body, "first", "the whole blob")
+	}
+	s.want(t, 412, "PUT", path, "lost", "If-Unmodified-Since", newer)
+	s.want(t, 304, "GET", path, "", "If-None-Match", first.Header.Get("ETag"))
 }

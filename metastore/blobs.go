@@ -52,6 +52,7 @@ type Blob struct {
 	Mark      bool      // it marks that the name's blob was removed
 	Since     time.Time // when it ceased to be current; zero: it is current
 	Until     time.Time // until when it is kept if it is not current; zero: without limit
+	Again     time.Time // since when it is current again, as newer versions were removed; zero: it always was
 }
 
 // UnevenParts is a blob's PartSize if its parts have any sizes, and begin where PartRanges has

@@ -107,7 +107,7 @@ func (s *Server) sourcePrecondition(h http.Header) (metastore.Precondition, erro
 	}
 	now := s.blobs.Now() // a precondition must be a pure function
 	return func(current *metastore.Blob) error {
-		v := headers.NewValidators(checksum.ETag(current.Size, current.CRC64), current.Modified, current.SharedSecond, now)
+		v := exchange.ValidatorsOf(current, now)
 		if c.ForRead(&v) != headers.ConditionHolds {
 			return exchange.ErrPrecondition
 		}

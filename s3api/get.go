@@ -34,7 +34,7 @@ func (s *Server) getObject(x *call) error {
 	}
 	defer c.Close()
 
-	v := exchange.ValidatorsOf(&c.Blob, s.blobs)
+	v := exchange.ValidatorsOf(&c.Blob, s.blobs.Now())
 	s.setObjectFields(x, &c.Blob, v)
 	x.Fields.Set("Content-Security-Policy", headers.ContentPolicy(cmp.Or(overrides["Content-Type"], exchange.MediaType(&c.Blob))))
 	conditions := conditionsOf(x.header)

@@ -77,7 +77,7 @@ func (s *Server) postObject(x *call) error {
 		return err
 	}
 	etag := checksum.ETag(stored.Size, stored.CRC64)
-	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs))
+	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs.Now()))
 	x.Fields.Remove("Last-Modified")
 	x.setChecksums(&stored)
 	x.setVersion(&stored)

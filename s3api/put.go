@@ -30,7 +30,7 @@ func (s *Server) putObject(x *call) error {
 	if err != nil {
 		return err
 	}
-	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs))
+	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs.Now()))
 	x.Fields.Remove("Last-Modified")
 	x.setStated(b)
 	x.setChecksums(&stored)

@@ -28,6 +28,9 @@ type Validators struct {
 	// Date is the response's Date. Modified is the Last-Modified and never later (RFC 9110, section
 	// 8.8.2.1). Both are in whole seconds.
 	Date, Modified time.Time
+	// Again is since when the version is current again, because newer ones were removed. Zero: it
+	// always was.
+	Again time.Time
 	// exact reports that no other version was ever sent with this Modified, which makes it a strong
 	// validator (section 8.8.2.2).
 	exact bool
@@ -161,9 +164,10 @@ func (c Conditions) RangeApplies(current *Validators) bool {
 	return err == nil && current.exact && date.Equal(current.Modified)
 }
 
-// modifiedAfter compares in whole seconds, as the dates are sent.
+// modifiedAfter compares in whole seconds, as the dates are sent. A date between Modified and Again
+// may be a newer version's.
 func (v *Validators) modifiedAfter(date time.Time) bool {
-	return v.Modified.After(date)
+	return v.Modified.After(date) || date.After(v.Modified) && !date.After(v.Again)
 }
 
 // parseDateHeader parses an HTTP-date. It returns the zero time unless there is exactly one.

@@ -246,6 +246,25 @@ func TestIfRangeOfALaterDate(t *testing.T) {
 	}
 }
 
+// TestDatesOfAVersionThatIsCurrentAgain: dates from behind Modified until Again may be a newer
+// version's, which was removed.
+func TestDatesOfAVersionThatIsCurrentAgain(t *testing.T) {
+	modified := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	v := NewValidators(`"e"`, modified, true, modified.Add(time.Hour))
+	v.Again = modified.Add(time.Minute + time.Second/2)
+	for after, unchanged := range map[time.Duration]bool{-time.Second: false, 0: true, time.Second: false, time.Minute: false, time.Minute + time.Second: true} {
+		at := modified.Add(after).Format(http.TimeFormat)
+		since, until := ParseConditions(http.Header{"If-Modified-Since": {at}}), ParseConditions(http.Header{"If-Unmodified-Since": {at}})
+		if (since.ForRead(&v) == NotModified) != unchanged || (until.ForWrite(&v) == ConditionHolds) != unchanged || (until.ForRead(&v) == ConditionHolds) != unchanged {
+			t.Errorf("%v after Modified: %v, %v, %v", after, since.ForRead(&v), until.ForWrite(&v), until.ForRead(&v))
+		}
+		tagged := ParseConditions(http.Header{"If-Modified-Since": {at}, "If-None-Match": {`"e"`}, "If-Match": {`"e"`}})
+		if tagged.ForRead(&v) != NotModified {
+			t.Errorf("with its tag: %v", tagged.ForRead(&v))
+		}
+	}
+}
+
 // TestOnlyTag checks which If-Match states one version.
 func TestOnlyTag(t *testing.T) {
 	for value, want := range map[string]string{

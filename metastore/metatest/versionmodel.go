@@ -94,6 +94,7 @@ func (m *versionModel) retire(name string) {
 	case off && !list[0].Versioned:
 		list = list[1:]
 	default:
+		list[0].Again = time.Time{}
 		if list[0].Since = m.p.Clock.Now(); m.expired(list[0].Expires) {
 			list[0].Since = list[0].Expires
 		}
@@ -139,6 +140,7 @@ func (m *versionModel) commit(got, b metastore.Blob, err error) {
 	m.p.OK(err, "a commit of %.20q", b.Name)
 	m.retire(b.Name)
 	least := m.p.Clock.Now()
+	b.Again = time.Time{}
 	if list := m.names[b.Name]; len(list) > 0 && !list[0].Modified.Before(least) {
 		least = list[0].Modified.Add(time.Microsecond)
 	}
@@ -239,6 +241,12 @@ func (m *versionModel) delete(s whole.Database, t *rapid.T, name string) {
 	list = slices.Delete(list, at, at+1)
 	if at == 0 && len(list) > 0 && !list[0].Mark && !m.expired(list[0].Expires) && !m.expired(list[0].Until) {
 		list[0].Since, list[0].Until = time.Time{}, time.Time{}
+		list[0].Again = m.p.Clock.Now()
+		for _, last := range []time.Time{b.Modified, b.Again} {
+			if last.After(list[0].Again) {
+				list[0].Again = last
+			}
+		}
 	}
 	m.names[name] = list
 }

@@ -21,6 +21,7 @@ var versionChecks = []dbtest.Check{
 	check("versions/null", versionNull),
 	check("versions/marks", versionMarks),
 	check("versions/spared", versionSpared),
+	check("versions/again", versionAgain),
 }
 
 // keep makes account a keep versions.
@@ -219,6 +220,7 @@ func versionMarks(p *probe) {
 		v := metastore.VersionName{BlobName: named("n"), Version: metastore.VersionOf(&marks[1-i])}
 		p.Equal(dbtest.Value(p.Store.DeleteVersion(p.Ctx, v, nil)).Blob, marks[1-i], "a deleted mark")
 	}
+	b.Again = marks[0].Modified
 	p.reads(b, stored(e), "the deletion of its marks")
 	p.Audited()
 }
@@ -289,5 +291,36 @@ func versionSpared(p *probe) {
 	p.Put("a", "m")
 	p.remove("a", "m")
 	p.stores("m", 0, false, "where nothing but a mark is not Versioned")
+	p.Audited()
+}
+
+// versionAgain removes newer versions for good, so that an older one is current again: since the
+// removal, and not before the newer one's time. Blobs that are stored later are newer than both.
+func versionAgain(p *probe) {
+	p.keep()
+	start := p.Clock.Now()
+	first, e := p.Put("a", "n")
+	version := func(b metastore.Blob) metastore.VersionName {
+		return metastore.VersionName{BlobName: named("n"), Version: metastore.VersionOf(&b)}
+	}
+	for _, back := range []time.Duration{0, time.Hour} {
+		p.Clock.Advance(time.Minute)
+		second, _ := p.Put("a", "n")
+		p.Clock.Advance(time.Minute - back)
+		if first.Again = p.Clock.Now(); back > 0 {
+			first.Again = second.Modified
+		}
+		dbtest.Value(p.Store.DeleteVersion(p.Ctx, version(second), nil))
+		p.reads(first, stored(e), "the deletion of a newer version")
+	}
+	p.Must(first.Modified.Equal(start), "the version has the date %v", first.Modified)
+	third, _ := p.Put("a", "n")
+	p.Must(third.Modified.After(first.Again) && third.SharedSecond && third.Again.IsZero(), "behind a version that is current again since %v: %+v", first.Again, third)
+	p.Must(p.versions("n")[1].Again.IsZero(), "a version that is not current is current again")
+	dbtest.Value(p.Store.DeleteVersion(p.Ctx, version(third), nil))
+	p.setKeeping(metastore.KeepOff)
+	dbtest.Value(p.Store.DeleteVersion(p.Ctx, version(first), nil))
+	again, _ := p.Put("a", "n")
+	p.Must(!again.Modified.Before(third.Modified) && again.SharedSecond, "behind deleted versions: %+v after %v", again, third.Modified)
 	p.Audited()
 }

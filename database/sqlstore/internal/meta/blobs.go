@@ -140,7 +140,7 @@ func (s *Metastore) CommitBlob(ctx context.Context, b metastore.Blob, extents []
 		return metastore.Blob{}, err
 	}
 	b.PartSize, b.SharedSecond, b.Expires = 0, false, engine.Truncate(b.Expires)
-	b.Versioned, b.Mark, b.Since, b.Until = false, false, time.Time{}, time.Time{}
+	b.Versioned, b.Mark, b.Since, b.Until, b.Again = false, false, time.Time{}, time.Time{}, time.Time{}
 	if len(extents) <= stageExtents {
 		return s.commitBlob(ctx, b, extents, precondition, func(t tx) error { return t.addExtents(b.Content, extents) })
 	}
@@ -253,6 +253,7 @@ func (t tx) drop(b storedBlob) (garbage bool, retained usage.Delta, err error) {
 // writeBlob writes the row of b, which replaces the row of old if there is one, and sets the
 // members that the store sets. The caller must call giveUp for old.
 func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
+	b.Again = time.Time{}
 	if old.rule == 0 {
 		// old.Modified is not before the time that deleted_blobs has for the name, if any.
 		b.Modified, b.By, b.Versioned = engine.Latest(t.Now, old.Modified), "", false
@@ -376,13 +377,14 @@ const deletedRetention = time.Minute
 // rememberDeleted stores a blob's time if it is deleted soon after it was modified. The name's next
 // blob must not be older.
 func (t tx) rememberDeleted(b metastore.Blob) error {
-	if b.Modified.Before(t.Forgotten(deletedRetention)) {
+	last := engine.Latest(b.Modified, b.Again)
+	if last.Before(t.Forgotten(deletedRetention)) {
 		return nil
 	}
 	n := splitName(b.Name)
 	return t.Change(`INSERT INTO deleted_blobs (account, name_head, name_hash, modified) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (account, name_head, name_hash) DO UPDATE SET modified = excluded.modified`,
-		[]byte(b.Account), n.head, n.hash, engine.Micros(b.Modified))
+		[]byte(b.Account), n.head, n.hash, engine.Micros(last))
 }
 
 // removeBlob deletes a blob's row. The caller must call giveUp for it.

@@ -242,6 +242,7 @@ type movedOutcome struct {
 	Mark         bool                `json:"-"`
 	Since        time.Time           `json:"-"`
 	Until        time.Time           `json:"-"`
+	Again        time.Time           `json:"-"`
 }
 
 func encodeMoved(b metastore.Blob) ([]byte, error) {

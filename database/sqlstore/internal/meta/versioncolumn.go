@@ -16,6 +16,7 @@ type versionMembers struct {
 	By        string `json:"by,omitempty"`
 	Since     *int64 `json:"since,omitempty"`
 	Expires   *int64 `json:"expires,omitempty"` // the blob's, if there is Since
+	Again     *int64 `json:"again,omitempty"`
 }
 
 // versionColumn scans the column version into a blob. The column expires must have been scanned: if
@@ -24,7 +25,7 @@ type versionColumn metastore.Blob
 
 // Scan implements sql.Scanner.
 func (b *versionColumn) Scan(src any) error {
-	b.By, b.Versioned, b.Mark, b.Since, b.Until = "", false, false, time.Time{}, time.Time{}
+	b.By, b.Versioned, b.Mark, b.Since, b.Until, b.Again = "", false, false, time.Time{}, time.Time{}, time.Time{}
 	if src == nil {
 		return nil
 	}
@@ -43,12 +44,15 @@ func (b *versionColumn) Scan(src any) error {
 	if m.Expires != nil {
 		b.Expires = time.UnixMicro(*m.Expires).UTC()
 	}
+	if m.Again != nil {
+		b.Again = time.UnixMicro(*m.Again).UTC()
+	}
 	return nil
 }
 
 // versionOf returns a blob's column version.
 func versionOf(b *metastore.Blob) (any, error) {
-	if b.By == "" && !b.Versioned && b.Since.IsZero() {
+	if b.By == "" && !b.Versioned && b.Since.IsZero() && b.Again.IsZero() {
 		return nil, nil
 	}
 	m := versionMembers{Versioned: b.Versioned, Mark: b.Mark, By: b.By}
@@ -57,6 +61,9 @@ func versionOf(b *metastore.Blob) (any, error) {
 		if m.Since = &since; !b.Expires.IsZero() {
 			m.Expires = &expires
 		}
+	}
+	if again := b.Again.UnixMicro(); !b.Again.IsZero() {
+		m.Again = &again
 	}
 	return json.Marshal(m)
 }

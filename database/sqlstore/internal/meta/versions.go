@@ -29,6 +29,7 @@ func (t tx) keep(old storedBlob, found bool, deltas []usage.Delta) ([]usage.Delt
 	}
 	v := old
 	v.Account, v.Name = metastore.KeptOf(old.Account), metastore.KeptName(old.Name, old.Modified)
+	v.Again = time.Time{}
 	if v.Since = t.Now; expired(old.Expires, t.Now) {
 		v.Since = engine.Latest(old.Expires, old.Modified)
 	}
@@ -76,8 +77,9 @@ func (t tx) order(b *storedBlob, old storedBlob, found bool) (bool, error) {
 		}
 		found = len(list) > 0
 	}
-	b.Modified = engine.Latest(t.Now, newest.Modified.Add(time.Microsecond))
-	b.SharedSecond = !newest.Modified.Before(b.Modified.Truncate(time.Second))
+	last := engine.Latest(newest.Modified, old.Again) // newer ones were removed until then
+	b.Modified = engine.Latest(t.Now, last.Add(time.Microsecond))
+	b.SharedSecond = !last.Before(b.Modified.Truncate(time.Second))
 	return found, nil
 }
 
@@ -391,6 +393,7 @@ func (t tx) promote(removed storedBlob, n metastore.BlobName, deltas []usage.Del
 	}
 	b := v
 	b.Account, b.Name, b.Since, b.Until = n.Account, n.Name, time.Time{}, time.Time{}
+	b.Again = engine.Latest(t.Now, engine.Latest(removed.Modified, removed.Again))
 	if err := t.deleteRow(v.Account, splitName(v.Name)); err != nil {
 		return nil, err
 	}
