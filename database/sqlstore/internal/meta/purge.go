@@ -98,11 +98,8 @@ func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
 
 // PurgeVersions deletes the versions that are due.
 func PurgeVersions(in *engine.Tx, limit int) (int, error) {
-	kept := `x'7e7e'` // as in the index blobs_kept
-	if !in.Embedded() {
-		kept = `'\x7e7e'`
-	}
-	return tx{in}.purgeBlobs(limit, ` AND account >= `+kept, in.Now)
+	t := tx{in}
+	return t.purgeBlobs(limit, ` AND account >= `+t.literal("~~"), in.Now) // as in the index blobs_kept
 }
 
 // purgeBlobs removes blobs that meet a condition and expired until a time.

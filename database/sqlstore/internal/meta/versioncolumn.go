@@ -11,7 +11,7 @@ import (
 
 // versionMembers are the members in the column version. Times are in microseconds.
 type versionMembers struct {
-	Versioned bool   `json:"versioned,omitempty"`
+	Versioned bool   `json:"versioned,omitempty"` // the first, as the index blobs_null has it
 	Mark      bool   `json:"mark,omitempty"`
 	By        string `json:"by,omitempty"`
 	Since     *int64 `json:"since,omitempty"`

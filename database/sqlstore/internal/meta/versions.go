@@ -187,17 +187,25 @@ func (t tx) removeVersion(b storedBlob, deltas []usage.Delta) (garbage bool, _ [
 
 // keptVersions returns up to limit versions of a name that are not current, due ones too, the
 // newest first, beginning behind the one that is stored under after.
-func (t tx) keptVersions(account, blobName, after string, limit int) (list []storedBlob, err error) {
-	from, to := splitName(max(after, blobName+"\x00")), splitName(blobName+"\x01")
+func (t tx) keptVersions(account, blobName, after string, limit int) ([]storedBlob, error) {
 	condition := keptInOrder
-	if len(metastore.KeptName(blobName, time.Time{})) > headLen {
+	switch {
+	case len(blobName) >= headLen && !t.Embedded():
+		condition = keptInHead
+	case len(metastore.KeptName(blobName, time.Time{})) > headLen:
 		condition = keptLongNames
 	}
+	return t.kept(account, blobName, after, keptOf+condition+` LIMIT ($6 + 0)`, int64(limit))
+}
+
+// kept returns a name's versions behind after that a query has, which begins with its table.
+func (t tx) kept(account, blobName, after, from string, in ...any) (list []storedBlob, err error) {
+	first, last := splitName(max(after, blobName+"\x00")), splitName(blobName+"\x01")
 	b := storedBlob{Blob: metastore.Blob{Account: metastore.KeptOf(account)}}
 	var head, tail string
 	var sum engine.StoredSum
-	err = t.Each(`SELECT name_head, name_tail, `+blobColumns+`, shared, row_sum FROM blobs WHERE account = $1 AND `+condition+` LIMIT ($6 + 0)`+t.ForUpdate(),
-		engine.Args{[]byte(b.Account), from.head, from.tail, to.head, to.tail, int64(limit)},
+	err = t.Each(keptRows+from+t.ForUpdate(),
+		append(engine.Args{[]byte(b.Account), first.head, first.tail, last.head, last.tail}, in...),
 		append(append(engine.Args{&head, &tail}, blobFields(&b.Blob)...), (*engine.Boolean)(&b.shared), &sum), func() error {
 			b.Name = head + tail
 			list = append(list, b)
@@ -206,27 +214,45 @@ func (t tx) keptVersions(account, blobName, after string, limit int) (list []sto
 	return list, err
 }
 
+const (
+	keptRows = `SELECT name_head, name_tail, ` + blobColumns + `, shared, row_sum FROM `
+	keptOf   = `blobs WHERE account = $1 AND `
+)
+
 // Conditions and orders of a name's versions: by the primary key, and by the index
-// blobs_long_names.
+// blobs_long_names, which is on PostgreSQL for one head.
 const (
 	keptInOrder   = `(name_head, name_hash) > ($2, $3) AND (name_head, name_hash) < ($4, $5) ORDER BY name_head, name_hash`
-	keptLongNames = `length(name_head) = 2000 AND (name_head, name_tail) > ($2, $3) AND (name_head, name_tail) < ($4, $5) ORDER BY name_head, name_tail`
+	keptLongNames = `length(name_head) = 2000 AND ` + keptByName + ` ORDER BY name_head, name_tail`
+	keptByName    = `(name_head, name_tail) > ($2, $3) AND (name_head, name_tail) < ($4, $5)`
+	keptInHead    = `name_head = $2 AND sha256(name_head) = sha256($2) AND length(name_head) = 2000 AND name_tail > $3 AND name_tail < $5 AND $4 = $2 ORDER BY name_tail`
 )
+
+// keptNull returns the query for a name's version that is not Versioned. SQLite would prefer the
+// primary key to the index.
+func (t tx) keptNull() string {
+	of := keptOf
+	if t.Embedded() {
+		of = `blobs INDEXED BY blobs_null WHERE account = $1 AND `
+	}
+	return of + `account >= ` + t.literal("~~") + ` AND substr(version, 1, 12) <> ` + t.literal(`{"versioned"`) + ` AND ` + keptByName
+}
+
+// literal returns bytes as SQL has them, for conditions that are an index's.
+func (t tx) literal(bytes string) string {
+	if t.Embedded() {
+		return fmt.Sprintf(`x'%x'`, bytes)
+	}
+	return fmt.Sprintf(`'\x%x'`, bytes)
+}
 
 // nullVersion returns the version of a name that is neither current nor Versioned, or nil.
 func (t tx) nullVersion(account, blobName string) (*storedBlob, error) {
-	for after := ""; ; {
-		list, err := t.keptVersions(account, blobName, after, engine.RowsPerStatement)
-		for i := range list {
-			if !list[i].Versioned {
-				return &list[i], err
-			}
-			after = list[i].Name
-		}
-		if err != nil || len(list) < engine.RowsPerStatement {
-			return nil, err
-		}
+	list, err := t.kept(account, blobName, "", t.keptNull())
+	if err != nil || len(list) == 0 {
+		return nil, err
 	}
+	return &list[0], nil
 }
 
 // version returns a version, and whether there is one. current is the name's current blob, if it

@@ -9,6 +9,8 @@ ALTER TABLE nodes RENAME COLUMN agreed TO shared;
 -- current) and expires (the blob's own, when since is there). NULL: none.
 ALTER TABLE blobs ADD COLUMN version BYTEA;
 CREATE INDEX blobs_kept ON blobs (expires) WHERE expires IS NOT NULL AND account >= '\x7e7e';
+-- The version of a name that is not current and not versioned: its members do not begin so.
+CREATE INDEX blobs_null ON blobs (account, name_head, name_hash) WHERE account >= '\x7e7e' AND substr(version, 1, 12) <> '\x7b2276657273696f6e656422';
 -- The same for the blob that an upload becomes.
 ALTER TABLE uploads ADD COLUMN version BYTEA;
 
