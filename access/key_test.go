@@ -37,7 +37,7 @@ func TestParseScopes(t *testing.T) {
 		if !slices.Equal(got, c.want) || errors.Is(err, access.ErrInvalidKey) != (c.want == nil) {
 			t.Errorf("%q: %q, %v, want %q", c.names, got, err, c.want)
 		}
-		if err != nil && !strings.Contains(err.Error(), "the scopes are read, create, write, channels, admin") {
+		if err != nil && !strings.Contains(err.Error(), "the scopes are read, create, write, retain, bypass, channels, admin") {
 			t.Errorf("%q: %v does not name the scopes", c.names, err)
 		}
 	}

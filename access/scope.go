@@ -13,11 +13,13 @@ const (
 	ScopeRead     Scope = "read"     // reading and listing blobs, without paying
 	ScopeCreate   Scope = "create"   // storing blobs where there are none, and the group's uploads
 	ScopeWrite    Scope = "write"    // create, and replacing, moving and deleting blobs
+	ScopeRetain   Scope = "retain"   // setting and extending locks, and ending legal holds
+	ScopeBypass   Scope = "bypass"   // ending retentions in the mode governance early
 	ScopeChannels Scope = "channels" // creating, funding and closing channels
 	ScopeAdmin    Scope = "admin"    // all of these, on the key's accounts
 )
 
-// scopeSet is a set of scopes: a bit for each, in the order of scopes.
+// scopeSet is a set of scopes: a bit for each.
 type scopeSet uint8
 
 // set returns the set of the scope alone, and none for an unknown one.
@@ -33,6 +35,10 @@ func (s Scope) set() scopeSet {
 		return 1 << 3
 	case ScopeAdmin:
 		return 1 << 4
+	case ScopeRetain:
+		return 1 << 5
+	case ScopeBypass:
+		return 1 << 6
 	}
 	return 0
 }
@@ -49,10 +55,10 @@ func (s Scope) included() scopeSet {
 }
 
 // scopes are all scopes, in the order in which they are stored and shown.
-var scopes = []Scope{ScopeRead, ScopeCreate, ScopeWrite, ScopeChannels, ScopeAdmin}
+var scopes = []Scope{ScopeRead, ScopeCreate, ScopeWrite, ScopeRetain, ScopeBypass, ScopeChannels, ScopeAdmin}
 
 // scopeList are the scopes for people.
-const scopeList = "read, create, write, channels, admin"
+const scopeList = "read, create, write, retain, bypass, channels, admin"
 
 // ParseScopes parses the names of at least one scope and removes duplicates. It returns
 // ErrInvalidKey if there is none or one is unknown.

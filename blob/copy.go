@@ -22,6 +22,7 @@ type CopyOptions struct {
 	From, To     metastore.BlobName     // valid as the Account and the Name of PutOptions
 	FromVersion  *metastore.VersionName // is copied instead of From; nil: none
 	By           string                 // who copies it, see metastore.Blob
+	Lock         metastore.Lock         // the copy's, see metastore.Blob
 	Restated     bool                   // whether the copy has this ContentType and this Metadata, not the source's
 	ContentType  string
 	Metadata     string
@@ -35,7 +36,7 @@ type CopyOptions struct {
 	Permit       Permit                 // is called just before the transaction; may be nil
 }
 
-// Copy makes the bytes of the blob o.From readable as the blob o.To, and returns that as stored.
+// Copy makes the blob o.From's bytes readable as the blob o.To, and returns that as stored.
 // Its cost does not grow with their number. The bytes are freed when no blob has them any longer.
 // If o.To is o.From, only the properties that o states change. o.Restate is called with the source
 // that is copied, before o.Admit.
@@ -53,7 +54,7 @@ func (s *Service) Copy(ctx context.Context, o CopyOptions) (metastore.Blob, erro
 	c := metastore.Copy{
 		From: o.From, FromVersion: o.FromVersion, Restated: o.Restated || o.Restate != nil, KeepDate: o.KeepDate, Precondition: o.Precondition,
 		To: metastore.Blob{
-			Account: o.To.Account, Name: o.To.Name, ContentType: o.ContentType, Metadata: o.Metadata, Owner: o.Owner, By: o.By, Expires: o.Expires,
+			Account: o.To.Account, Name: o.To.Name, ContentType: o.ContentType, Metadata: o.Metadata, Owner: o.Owner, By: o.By, Lock: o.Lock, Expires: o.Expires,
 		},
 	}
 	admit := func(ctx context.Context, source metastore.Blob) (err error) {
@@ -88,6 +89,7 @@ type MoveOptions struct {
 	From, To     metastore.BlobName                 // valid as the Account and the Name of PutOptions
 	Owner        string                             // the quota group charged for the blob from then on, or ""
 	By           string                             // who moves it, see metastore.Blob
+	Lock         metastore.Lock                     // the moved blob's, see metastore.Blob
 	Source       metastore.Precondition             // is called with the source; may be nil
 	Precondition metastore.Precondition             // is called with the blob that the move replaces; may be nil
 	Made         func(current *metastore.Blob) bool // see metastore.Move; may be nil
@@ -105,7 +107,7 @@ type MoveOptions struct {
 // functions in o. After an error nothing has changed, unless the error is
 // database.ErrUnknownOutcome.
 func (s *Service) Move(ctx context.Context, o MoveOptions) (metastore.Blob, error) {
-	m := metastore.Move{From: o.From, To: o.To, Owner: o.Owner, By: o.By, Precondition: o.Precondition, Made: o.Made, Once: o.Once, NoRecord: o.NoRecord}
+	m := metastore.Move{From: o.From, To: o.To, Owner: o.Owner, By: o.By, Lock: o.Lock, Precondition: o.Precondition, Made: o.Made, Once: o.Once, NoRecord: o.NoRecord}
 	t := transfer{from: o.From, source: o.Source, admit: o.Admit, permit: o.Permit, repeatable: true}
 	if o.From == o.To {
 		t.admit = nil

@@ -19,6 +19,7 @@ type PutOptions struct {
 	FinalMetadata func() string          // returns the Metadata once the body has been received; nil: it is Metadata
 	Owner         string                 // the quota group charged for the blob, or ""
 	By            string                 // who stores it, see metastore.Blob
+	Lock          metastore.Lock         // see metastore.Blob
 	Expires       time.Time              // zero if it does not expire
 	SHA256        []byte                 // if set, the body must have this digest, which is stored
 	Precondition  metastore.Precondition // nil if the blob is stored unconditionally
@@ -61,6 +62,7 @@ func (s *Service) Put(ctx context.Context, p PutOptions, body Body, size int64) 
 		Metadata:    p.Metadata,
 		Owner:       p.Owner,
 		By:          p.By,
+		Lock:        p.Lock,
 		Expires:     p.Expires,
 		SHA256:      p.SHA256,
 	}

@@ -19,11 +19,12 @@ type BeginOptions struct {
 	PartSize    int64  // in bytes, 1 to MaxPartSize; 0 if the parts are uneven
 	Uneven      bool   // each part has 1 to MaxPartSize bytes; their number is less than metastore.MaxUnevenParts
 	ContentType string
-	Metadata    string    // of the blob, as in PutOptions
-	Expires     time.Time // of the blob; zero if it does not expire
-	CreateOnly  bool      // Complete fails if the blob exists
-	Owner       string    // the quota group charged for the parts and the blob, or ""
-	By          string    // who begins it, see metastore.Blob
+	Metadata    string         // of the blob, as in PutOptions
+	Expires     time.Time      // of the blob; zero if it does not expire
+	CreateOnly  bool           // Complete fails if the blob exists
+	Owner       string         // the quota group charged for the parts and the blob, or ""
+	By          string         // who begins it, see metastore.Blob
+	Lock        metastore.Lock // the blob's, see metastore.Blob
 }
 
 // Begin begins an upload. Its id cannot be guessed. If Begin returns database.ErrUnknownOutcome,
@@ -51,6 +52,7 @@ func (s *Service) Begin(ctx context.Context, b BeginOptions) (metastore.Upload, 
 		CreateOnly:  b.CreateOnly,
 		Owner:       b.Owner,
 		By:          b.By,
+		Lock:        b.Lock,
 	})
 	if errors.Is(err, database.ErrUnknownOutcome) {
 		begun = metastore.Upload{ID: id}

@@ -5,6 +5,10 @@ import "context"
 // TimeProperty is the property in which KeepTime records the time.
 const TimeProperty = "clock"
 
+// LocksProperty is the property in which KeepTime records the time by the clock of locks, see
+// metastore.Lock. It belongs to the instance: a restored database goes on from there.
+const LocksProperty = "locks"
+
 // Maintenance are the operations that keep a store in order. They serve no request: the server
 // calls Purge, KeepTime and Census in the background, and an operator calls Audit.
 type Maintenance interface {

@@ -105,7 +105,7 @@ func (s *Server) deleteVersion(x *call) error {
 			return holds(current)
 		}
 	}
-	if _, err := s.blobs.DeleteVersion(x.Request.Context(), v, of); err != nil {
+	if _, err := s.blobs.DeleteVersion(x.Request.Context(), metastore.Deletion{VersionName: v, Precondition: of}); err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)

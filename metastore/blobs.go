@@ -53,6 +53,11 @@ type Blob struct {
 	Since     time.Time // when it ceased to be current; zero: it is current
 	Until     time.Time // until when it is kept if it is not current; zero: without limit
 	Again     time.Time // since when it is current again, as newer versions were removed; zero: it always was
+
+	// Lock is stored only if the account has Keeping.Locks. A blob that is committed gets the
+	// account's retention unless it states one. A commit returns ErrNoLocks or
+	// ErrLock as SetLock does.
+	Lock Lock
 }
 
 // UnevenParts is a blob's PartSize if its parts have any sizes, and begin where PartRanges has
@@ -147,6 +152,7 @@ type Move struct {
 	To           BlobName
 	Owner        string       // the owner who is charged for the blob from then on, see Usage; empty: none
 	By           string       // who moves it, see Blob
+	Lock         Lock         // the moved blob's, see Blob
 	Source       Precondition // is called with the source; may be nil
 	Precondition Precondition // is called with the blob that To replaces; may be nil
 	// Made is called with the blob under To if there is no source, and reports whether an earlier

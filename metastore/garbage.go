@@ -43,7 +43,7 @@ type Garbage interface {
 	// takes at most MaxContents.
 	GarbageObjects(ctx context.Context, contents []ContentID) (map[ContentID][]string, error)
 
-	// DropContents removes each of the contents that is garbage and small, with all its extents.
+	// DropContents removes each listed content that is garbage and small, with all its extents.
 	// The caller must first delete all objects that GarbageObjects returned for it. Other contents
 	// are unchanged. A call takes at most MaxContents. Repeated, it has no effect.
 	DropContents(ctx context.Context, contents []ContentID) error

@@ -28,6 +28,7 @@ type Upload struct {
 	CreateOnly  bool      // the upload can be completed only if there is no blob under that name
 	Owner       string    // the owner who is charged for the parts, and then for the blob, see Usage; empty: none
 	By          string    // the resulting blob's
+	Lock        Lock      // the resulting blob's, see Blob; its Until is by the clock as it was then
 
 	// Set by the store.
 	State    UploadState

@@ -1,6 +1,7 @@
 package metastore
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -26,6 +27,11 @@ type Keeping struct {
 	State KeepState
 	For   time.Duration // how long a version is kept after it ceased to be current; 0: for ever
 	Most  int           // versions of one name besides the current one, marks not counted; 0: any number
+
+	Locks    bool          // versions can have locks; it needs KeepOn, and both stay for ever
+	LockMode LockMode      // a new version's lock, unless its writer states one; LockNone: it has none
+	LockFor  time.Duration // how long it lasts
+	LockMost time.Duration // the longest time for which a writer may lock a version; 0: MaxLock
 
 	// Set by the store.
 
@@ -72,6 +78,9 @@ type Removed struct {
 	Garbage ContentID // the content that has become garbage; zero: none has, for it is kept or shared
 }
 
+// MaxLock returns the longest time for which a version may be locked.
+func (k *Keeping) MaxLock() time.Duration { return cmp.Or(k.LockMost, MaxLock) }
+
 // Versions keeps replaced and deleted blobs in the accounts that have such a Keeping. The account's
 // setting is read in the transaction of each write, so a write that begins after SetKeeping has
 // returned obeys it. Names that begin with U+0000 are never kept, and no other name may have
@@ -85,6 +94,10 @@ type Removed struct {
 // In the state KeepOff a commit is not Versioned, and replaces its name's version that is not
 // Versioned for good, be it current or kept: a name has at most one. A removal then sets a mark
 // that is not Versioned, if the name has other versions.
+//
+// A version with a lock that has not ended, see Lock, is removed by no method, whatever the setting
+// is. It stays where it is or becomes a version that is not current, and goes when both its lock
+// and its time to be kept have ended. Marks have no locks.
 type Versions interface {
 	// Keeping returns an account's setting, zero if there is none.
 	Keeping(ctx context.Context, account string) (Keeping, error)
@@ -92,7 +105,8 @@ type Versions interface {
 	// SetKeeping changes an account's setting and returns it as stored. It calls change within the
 	// transaction, possibly several times, and records the act that it returns, which may be nil.
 	// With an error of change nothing is changed, and SetKeeping returns it. KeepNever after
-	// another state is stored as KeepOff.
+	// another state is stored as KeepOff. It returns ErrLocksStay if an account with Locks would
+	// lose them.
 	SetKeeping(ctx context.Context, account string, change func(*Keeping) (*actions.Act, error)) (Keeping, error)
 
 	// ListKeeping returns up to limit accounts with settings, sorted, beginning after after.
@@ -111,9 +125,17 @@ type Versions interface {
 	RemoveBlob(ctx context.Context, r Removal) (Removed, error)
 
 	// DeleteVersion removes a version for good. If it was its name's newest, and the next one is
-	// neither a mark nor expired, that becomes current again, with its Modified. The precondition
-	// is called with the version, a mark too, and may be nil.
-	DeleteVersion(ctx context.Context, v VersionName, precondition Precondition) (Removed, error)
+	// neither a mark nor expired, that becomes current again, with its Modified. It returns a
+	// LockedError while the version has a lock, unless that is a retention in LockGovernance alone
+	// and v has a Bypass.
+	DeleteVersion(ctx context.Context, v Deletion) (Removed, error)
+
+	// SetLock changes a version's lock and returns the version. A retention that has not ended is
+	// only extended, and LockGovernance also changed to LockCompliance; with a Bypass
+	// LockGovernance is changed in every way. Otherwise SetLock returns a LockedError. It returns
+	// ErrLock for a retention that has ended or exceeds Keeping.MaxLock, ErrNoLocks, ErrNotFound if
+	// there is no such version or it is a mark, or the precondition's error.
+	SetLock(ctx context.Context, c LockChange) (Blob, error)
 
 	// ListVersions returns one page. Its cost grows with the entries that it returns. In an account
 	// without versions it returns the blobs. An expired blob is listed as a version until it is

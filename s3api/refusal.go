@@ -137,6 +137,7 @@ var codesOfErrors = []struct {
 	{blob.ErrNoBucket, "NoSuchBucket"},
 	{blob.ErrBucketNotEmpty, "BucketNotEmpty"},
 	{metastore.ErrNoSource, "NoSuchKey"},
+	{metastore.ErrLocksStay, "InvalidBucketState"},
 	{exchange.ErrForeignOrigin, "AccessForbidden"},
 	{headers.ErrMalformedMetadata, "InvalidArgument"},
 }
@@ -150,7 +151,7 @@ var codes = map[wire.Code]string{
 	wire.CodeCredentialRequired: "AccessDenied", wire.CodeCredentialUnknown: "InvalidAccessKeyId",
 	wire.CodeScopeMissing: "AccessDenied", wire.CodeAccountForbidden: "AccessDenied", wire.CodeNameForbidden: "AccessDenied", wire.CodeQuotaExceeded: "QuotaExceeded",
 	wire.CodeForbiddenOrigin: "AccessForbidden", wire.CodeScriptForbidden: "AccessForbidden",
-	wire.CodeBeyondKey: "AccessDenied", wire.CodeOpeningForbidden: "AccessDenied", wire.CodeConflict: "OperationAborted",
+	wire.CodeBeyondKey: "AccessDenied", wire.CodeOpeningForbidden: "AccessDenied", wire.CodeLocked: "AccessDenied", wire.CodeConflict: "OperationAborted",
 	wire.CodeBlocked:     "AllAccessDisabled", // the closest one, which Amazon has with status 403
 	wire.CodeRateLimited: "SlowDown", wire.CodeTooManyAtOnce: "SlowDown",
 	wire.CodeBlobNotFound: "NoSuchKey", wire.CodeBlobExpired: "NoSuchKey",
@@ -171,7 +172,7 @@ var statuses = map[string]int{
 	"NoSuchKey": http.StatusNotFound, "NoSuchUpload": http.StatusNotFound, "EntityTooLarge": http.StatusBadRequest,
 	"AccessDenied": http.StatusForbidden, "InvalidAccessKeyId": http.StatusForbidden, "SignatureDoesNotMatch": http.StatusForbidden,
 	"RequestTimeTooSkewed": http.StatusForbidden, "AccessForbidden": http.StatusForbidden, "QuotaExceeded": http.StatusForbidden,
-	"SlowDown": http.StatusServiceUnavailable, "RequestTimeout": http.StatusBadRequest, "OperationAborted": http.StatusConflict,
+	"SlowDown": http.StatusServiceUnavailable, "RequestTimeout": http.StatusBadRequest, "OperationAborted": http.StatusConflict, "InvalidBucketState": http.StatusConflict,
 	"MaxPostPreDataLengthExceeded": http.StatusBadRequest, "InvalidPart": http.StatusBadRequest, "EntityTooSmall": http.StatusBadRequest,
 	"MalformedXML": http.StatusBadRequest, "InvalidPartOrder": http.StatusBadRequest, "IncompleteBody": http.StatusBadRequest,
 	"InternalError": http.StatusInternalServerError,

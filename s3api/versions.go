@@ -135,7 +135,7 @@ func (s *Server) remove(x *call, key string, version versionID, precondition met
 			return metastore.Removed{}, err
 		}
 	}
-	return s.blobs.DeleteVersion(ctx, version.of(at), precondition)
+	return s.blobs.DeleteVersion(ctx, metastore.Deletion{VersionName: version.of(at), Precondition: precondition})
 }
 
 // markOf returns whether a removal has set or deleted a mark, and the mark's id.

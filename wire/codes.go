@@ -102,6 +102,7 @@ const (
 	CodeForeignHost           Code = "foreign_host"
 	CodeIdempotencyReuse      Code = "idempotency_key_reused"
 	CodeBlocked               Code = "blocked"
+	CodeLocked                Code = "locked"
 	CodeOpeningForbidden      Code = "opening_forbidden"
 	CodeClientGone            Code = "client_gone"
 	CodeDamaged               Code = "damaged"
@@ -190,6 +191,7 @@ var Codes = []CodeRow{
 	{Code: CodeForeignHost, Status: 421},
 	{Code: CodeIdempotencyReuse, Status: 422},
 	{Code: CodeBlocked, Status: 451},
+	{Code: CodeLocked, Status: 403},
 	{Code: CodeOpeningForbidden, Status: 403},
 	{Code: CodeClientGone, Status: 499},
 	{Code: CodeDamaged, Status: 500},

@@ -229,7 +229,7 @@ var wrongCalls = []wrongCall{
 	{line: "put - team/x --dry-run", want: `--dry-run has no meaning for standard input, which would be read`},
 	{line: "get team/x - --dry-run", want: `--dry-run has no meaning for standard output`},
 	{line: "get team/x --pay --max-price 0 --max-spend 5", want: `--max-price and --max-spend: 0 units buy nothing; without the flags, reads that are free are free`},
-	{line: "key create --scopes reed --all-accounts", want: `--scopes: the key is invalid: "reed" is not a scope; the scopes are read, create, write, channels, admin`},
+	{line: "key create --scopes reed --all-accounts", want: `--scopes: the key is invalid: "reed" is not a scope; the scopes are read, create, write, retain, bypass, channels, admin`},
 	{line: "cat team/", want: `team/ is not the name of a blob: want ACCOUNT/NAME, such as team/photo.jpg`},
 	{line: "stat", want: `stat requires the argument BLOB: sluice help stat shows the usage`},
 	{line: "mv team/a/ team/b", want: `team/a/ is not a blob: use -r to move all blobs below it`},

@@ -25,7 +25,7 @@ var dumped = []table{
 	{name: "starts", key: []string{"content", "part"}, rest: []string{"start", "size", "checksum"}},
 	{name: "blobs", key: []string{"account", "name_head", "name_hash"},
 		rest: []string{"name_tail", "content", "size", "crc64", "part_size", "sha256", "content_type", "modified", "expires", "owner", "shared_second", "metadata", "shared", "row_sum", "version"}},
-	{name: "keeping", key: []string{"account"}, rest: []string{"state", "period", "most", "changed", "progress", "handled"}},
+	{name: "keeping", key: []string{"account"}, rest: []string{"state", "period", "most", "changed", "progress", "handled", "locks"}},
 	{name: "rules", key: []string{"account"}, rest: []string{"rules", "changed", "due", "progress", "last"}},
 	{name: "deleted_blobs", key: []string{"account", "name_head", "name_hash"}, rest: []string{"modified"}},
 	{name: "extents", key: []string{"content", "part", "off"}, rest: []string{"size", "blocks", "object", "row_sum"}},

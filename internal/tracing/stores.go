@@ -407,10 +407,17 @@ func (d tracedDatabase) RemoveBlob(ctx context.Context, r metastore.Removal) (_ 
 }
 
 // DeleteVersion implements metastore.Versions.
-func (d tracedDatabase) DeleteVersion(ctx context.Context, v metastore.VersionName, precondition metastore.Precondition) (_ metastore.Removed, err error) {
+func (d tracedDatabase) DeleteVersion(ctx context.Context, v metastore.Deletion) (_ metastore.Removed, err error) {
 	ctx, span := d.begin(ctx, "metastore.DeleteVersion")
 	defer span.end(&err)
-	return d.Database.DeleteVersion(ctx, v, precondition)
+	return d.Database.DeleteVersion(ctx, v)
+}
+
+// SetLock implements metastore.Versions.
+func (d tracedDatabase) SetLock(ctx context.Context, c metastore.LockChange) (_ metastore.Blob, err error) {
+	ctx, span := d.begin(ctx, "metastore.SetLock")
+	defer span.end(&err)
+	return d.Database.SetLock(ctx, c)
 }
 
 // ListVersions implements metastore.Versions.

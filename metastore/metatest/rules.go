@@ -136,7 +136,7 @@ func rulesCutName(p *probe) {
 		p.Fail("a step over the three newest removed %d, %v", removed, err)
 	}
 	for _, b := range p.versions("n")[1:3] {
-		dbtest.Value(p.Store.DeleteVersion(p.Ctx, metastore.VersionName{BlobName: named("n"), Version: metastore.VersionOf(&b)}, nil))
+		dbtest.Value(p.Store.DeleteVersion(p.Ctx, metastore.Deletion{VersionName: metastore.VersionName{BlobName: named("n"), Version: metastore.VersionOf(&b)}}))
 	}
 	p.Must(p.applyRules(100) == 1, "of four versions, three remain")
 	p.Must(len(p.versions("n")) == 4, "%d versions remain", len(p.versions("n")))

@@ -231,7 +231,7 @@ func (m *versionModel) delete(s whole.Database, t *rapid.T, name string) {
 	}
 	at := rapid.IntRange(0, len(list)-1).Draw(t, "version")
 	b, n := list[at], m.current(name)
-	got := dbtest.Value(s.DeleteVersion(m.p.Ctx, m.named(b), nil))
+	got := dbtest.Value(s.DeleteVersion(m.p.Ctx, metastore.Deletion{VersionName: m.named(b)}))
 	if at >= n && m.expired(b.Until) {
 		m.p.Must(!got.Existed, "a version that is due was deleted")
 		return
@@ -422,7 +422,7 @@ func (m *versionModel) leave() {
 	m.compare(m.handles[0], metastore.ListQuery{Limit: 1000, Metadata: true})
 	for _, b := range m.shown() {
 		v := metastore.VersionName{BlobName: m.of(b.Name), Version: metastore.VersionOf(b)}
-		m.p.Must(dbtest.Value(m.handles[0].DeleteVersion(m.p.Ctx, v, nil)).Existed, "%+v is not there", b)
+		m.p.Must(dbtest.Value(m.handles[0].DeleteVersion(m.p.Ctx, metastore.Deletion{VersionName: v})).Existed, "%+v is not there", b)
 		_, _, err := m.handles[0].OpenVersion(m.p.Ctx, v)
 		m.p.Must(errors.Is(err, database.ErrNotFound), "a deleted version: %v", err)
 	}

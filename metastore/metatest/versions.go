@@ -218,7 +218,7 @@ func versionMarks(p *probe) {
 	for i := range marks {
 		p.missing(named("n"), "a removed blob")
 		v := metastore.VersionName{BlobName: named("n"), Version: metastore.VersionOf(&marks[1-i])}
-		p.Equal(dbtest.Value(p.Store.DeleteVersion(p.Ctx, v, nil)).Blob, marks[1-i], "a deleted mark")
+		p.Equal(dbtest.Value(p.Store.DeleteVersion(p.Ctx, metastore.Deletion{VersionName: v})).Blob, marks[1-i], "a deleted mark")
 	}
 	b.Again = marks[0].Modified
 	p.reads(b, stored(e), "the deletion of its marks")
@@ -310,16 +310,16 @@ func versionAgain(p *probe) {
 		if first.Again = p.Clock.Now(); back > 0 {
 			first.Again = second.Modified
 		}
-		dbtest.Value(p.Store.DeleteVersion(p.Ctx, version(second), nil))
+		dbtest.Value(p.Store.DeleteVersion(p.Ctx, metastore.Deletion{VersionName: version(second)}))
 		p.reads(first, stored(e), "the deletion of a newer version")
 	}
 	p.Must(first.Modified.Equal(start), "the version has the date %v", first.Modified)
 	third, _ := p.Put("a", "n")
 	p.Must(third.Modified.After(first.Again) && third.SharedSecond && third.Again.IsZero(), "behind a version that is current again since %v: %+v", first.Again, third)
 	p.Must(p.versions("n")[1].Again.IsZero(), "a version that is not current is current again")
-	dbtest.Value(p.Store.DeleteVersion(p.Ctx, version(third), nil))
+	dbtest.Value(p.Store.DeleteVersion(p.Ctx, metastore.Deletion{VersionName: version(third)}))
 	p.setKeeping(metastore.KeepOff)
-	dbtest.Value(p.Store.DeleteVersion(p.Ctx, version(first), nil))
+	dbtest.Value(p.Store.DeleteVersion(p.Ctx, metastore.Deletion{VersionName: version(first)}))
 	again, _ := p.Put("a", "n")
 	p.Must(!again.Modified.Before(third.Modified) && again.SharedSecond, "behind deleted versions: %+v after %v", again, third.Modified)
 	p.Audited()

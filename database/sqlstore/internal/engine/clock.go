@@ -64,6 +64,7 @@ type keptTime struct {
 	Known  time.Time     `json:"known"`            // the last time that was known, plus the time elapsed since
 	Shown  time.Time     `json:"shown,omitzero"`   // if the time is in doubt: the time that the clock shows
 	Waited time.Duration `json:"waited,omitempty"` // and for how long, in nanoseconds
+	Locks  time.Time     `json:"-"`                // the time by the clock of locks; zero: there is none
 }
 
 // passedOr returns injected, or boottime.Now if that is nil.

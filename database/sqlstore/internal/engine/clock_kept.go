@@ -4,32 +4,39 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"sluice/database"
 )
 
 // KeepTime implements database.Maintenance.
 func (db *DB) KeepTime(ctx context.Context) error {
-	return db.Write(ctx, func(t *Tx) error {
+	var kept keptTime
+	err := db.Write(ctx, func(t *Tx) error {
 		t.Free = true
-		k := db.clock.keep()
-		if k.Waited > 0 || !k.Shown.IsZero() {
-			last, err := readKeptTime(t)
-			if err != nil {
-				return err
-			}
-			if last.Shown.IsZero() && last.Known.Sub(k.Shown).Abs() <= restartGap {
-				return nil // the time is known to another process, and only in doubt for this one
-			}
+		last, err := readKeptTime(t)
+		if err != nil {
+			return err
 		}
+		k := db.clock.keep()
+		if (k.Waited > 0 || !k.Shown.IsZero()) && last.Shown.IsZero() && last.Known.Sub(k.Shown).Abs() <= restartGap {
+			kept = last
+			return nil // the time is known to another process, and only in doubt for this one
+		}
+		k.Locks = last.locksAt(&k, db.steady())
+		kept = k
 		text, err := json.Marshal(k)
 		if err != nil {
 			return fmt.Errorf("sqlstore: time to keep: %w", err)
 		}
-		_, err = t.Exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-			[]byte(database.TimeProperty), text)
+		_, err = t.Exec(`INSERT INTO facts (name, value) VALUES ($1, $2), ($3, $4) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+			[]byte(database.TimeProperty), text, []byte(database.LocksProperty), []byte(k.Locks.Format(time.RFC3339Nano)))
 		return err
 	})
+	if err == nil {
+		db.kept.Store(&kept)
+	}
+	return err
 }
 
 // beginTime lets the clock judge the time by the keptTime in the database. It is called once,
@@ -37,21 +44,24 @@ func (db *DB) KeepTime(ctx context.Context) error {
 func (db *DB) beginTime(ctx context.Context) error {
 	k, err := ResultOf(ctx, db.eng.Read, readKeptTime)
 	if err == nil {
+		db.kept.Store(&k)
 		db.clock.begin(k)
 	}
 	return err
 }
 
 // readKeptTime returns the keptTime, or zero if there is none.
-func readKeptTime(t *Tx) (keptTime, error) {
-	var k keptTime
+func readKeptTime(t *Tx) (k keptTime, err error) {
+	var name string
 	var text []byte
-	found, err := t.Row(`SELECT value FROM facts WHERE name = $1`, Args{[]byte(database.TimeProperty)}, &text)
-	if err != nil || !found {
-		return k, err
-	}
-	if err := json.Unmarshal(text, &k); err != nil {
-		return k, fmt.Errorf("sqlstore: the property %s is %q, which is not a time: %w", database.TimeProperty, text, err)
-	}
-	return k, nil
+	err = t.Each(`SELECT name, value FROM facts WHERE name = $1 OR name = $2`, Args{[]byte(database.TimeProperty), []byte(database.LocksProperty)}, Args{&name, &text}, func() error {
+		if name == database.LocksProperty {
+			return k.parseLocks(text)
+		}
+		if err := json.Unmarshal(text, &k); err != nil {
+			return fmt.Errorf("sqlstore: the property %s is %q, which is not a time: %w", database.TimeProperty, text, err)
+		}
+		return nil
+	})
+	return k, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"sluice/database"
@@ -37,7 +38,8 @@ type Options struct {
 type DB struct {
 	eng   Engine
 	clock engineClock
-	lists chan struct{} // holds a token for each list that is being read
+	kept  atomic.Pointer[keptTime] // the last one that this process has written or read
+	lists chan struct{}            // holds a token for each list that is being read
 }
 
 // newDB returns a database on an engine, and closes the engine if there is an error. now, if it is
@@ -232,6 +234,7 @@ func (db *DB) withTime(fn func(*Tx) error) func(*Tx) error {
 			return err
 		}
 		t.Now, t.inDoubt = Truncate(now), db.clock.inDoubt()
+		t.lockLag = db.kept.Load().lag(t.Now, db.steady(), t.inDoubt)
 		return fn(t)
 	}
 }

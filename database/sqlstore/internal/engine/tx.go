@@ -49,6 +49,7 @@ type cursor interface {
 // context ends during a statement, and every statement is short.
 type Tx struct {
 	conn    runner
+	lockLag time.Duration
 	Now     time.Time // to the microsecond, in UTC
 	inDoubt bool      // Now may be wrong
 	Changed bool
@@ -68,6 +69,9 @@ func (t *Tx) Forgotten(retention time.Duration) time.Time {
 	}
 	return t.Now.Add(-retention)
 }
+
+// LockLag returns by how much the clock of locks, see metastore.Lock, is behind Now.
+func (t *Tx) LockLag() time.Duration { return t.lockLag }
 
 // Touch records that a row changes that a RowWatcher is told about. It must be called by every
 // statement that does that.

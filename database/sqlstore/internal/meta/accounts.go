@@ -99,7 +99,7 @@ func (t tx) countedAccounts(after string, limit int) (list []metastore.Account, 
 	return list, more, nil
 }
 
-// accountDeltas reads a range of the table's primary key, and only as far as the limit needs.
+// accountDeltas reads a range in the table's primary key, and only as far as the limit needs.
 const accountDeltas = `SELECT account, CAST(SUM(blobs) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM account_deltas
 	WHERE account > $1 GROUP BY account ORDER BY account LIMIT ($2 + 0)`
 

@@ -17,6 +17,8 @@ type storedBlob struct {
 	metastore.Blob
 	shared bool // whether a row in the table shares counts the blobs that have the content
 	rule   rule // the account's, if lockBlob returns it
+
+	lockStored bool // whether the lock of a blob that is committed is as an upload has stored it
 }
 
 func blobFields(b *metastore.Blob) engine.Args {

@@ -11,11 +11,6 @@ import (
 	"sluice/metastore"
 )
 
-// expired reports whether a blob or session has expired. The zero time means never.
-func expired(expires, now time.Time) bool {
-	return !expires.IsZero() && !now.Before(expires)
-}
-
 // Blob implements metastore.Blobs.
 func (s *Metastore) Blob(ctx context.Context, account, name string) (metastore.Blob, error) {
 	var b storedBlob
@@ -30,7 +25,7 @@ func (s *Metastore) Blob(ctx context.Context, account, name string) (metastore.B
 	if err != nil {
 		return metastore.Blob{}, fmt.Errorf("blob: %w", err)
 	}
-	return b.Blob, nil
+	return shown(b.Blob, s.db), nil
 }
 
 // checkLive returns ErrNotFound or ErrExpired for a blob that cannot be read.
@@ -68,7 +63,7 @@ func (s *Metastore) OpenBlob(ctx context.Context, account, name string) (metasto
 	if err != nil {
 		return metastore.Blob{}, nil, fmt.Errorf("blob: %w", err)
 	}
-	b := row.blob
+	b := shown(row.blob, s.db)
 	b.Account, b.Name = account, name
 	return b, row.first, nil
 }
@@ -186,7 +181,7 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 	if err != nil {
 		return metastore.Blob{}, err
 	}
-	return row.Blob, nil
+	return shown(row.Blob, s.db), nil
 }
 
 // replaceable returns the blob that b may replace, and whether there is one. If there is none, the
@@ -200,7 +195,7 @@ func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, 
 		return storedBlob{}, false, err
 	}
 	live := found && !expired(old.Expires, t.Now)
-	if err := evaluate(precondition, old.Blob, live); err != nil {
+	if err := evaluate(precondition, shown(old.Blob, t), live); err != nil {
 		return storedBlob{}, false, err
 	}
 	if createOnly && live {
@@ -241,8 +236,12 @@ func (t tx) release(old storedBlob, found bool, deltas []usage.Delta) (garbage b
 }
 
 // drop removes the reference that a blob is to its content. It reports whether that became garbage,
-// and then returns that garbage's usage. The caller must delete or replace the row.
+// and then returns that garbage's usage. The caller must delete or replace the row. It returns a
+// LockedError while the blob has a lock.
 func (t tx) drop(b storedBlob) (garbage bool, retained usage.Delta, err error) {
+	if t.holds(b.Lock) {
+		return false, retained, t.locked(b.Lock)
+	}
 	if garbage, err = t.dropReference(b.Content, b.shared); err == nil && garbage {
 		retained = blobGarbage(b.Blob)
 		err = t.addGarbage(b.Content, retained)
@@ -259,6 +258,9 @@ func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
 		b.Modified, b.By, b.Versioned = engine.Latest(t.Now, old.Modified), "", false
 		b.SharedSecond = found && !old.Modified.Before(b.Modified.Truncate(time.Second))
 	} else if _, err := t.order(b, old, found); err != nil {
+		return err
+	}
+	if err := t.lockNew(b, old.rule); err != nil {
 		return err
 	}
 	if found {
@@ -332,7 +334,7 @@ func (t tx) insertBlob(b *storedBlob) error {
 // on SQLite saves a statement and the temporary tables of insertBlob. On PostgreSQL, where a name
 // that has a row would cost one more round trip, it never does.
 func (t tx) createBlob(b *storedBlob) (bool, error) {
-	if !t.Embedded() || expired(b.Expires, t.Now) {
+	if !t.Embedded() || expired(b.Expires, t.Now) || b.Lock != (metastore.Lock{}) {
 		return false, nil
 	}
 	n := splitName(b.Name)

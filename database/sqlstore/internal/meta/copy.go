@@ -52,17 +52,17 @@ func (t tx) lockEnds(from, to metastore.BlobName) (source, destination end, err 
 }
 
 // checkEnds returns ErrNoSource or a precondition's error.
-func checkEnds(source, destination end, onSource, onDestination metastore.Precondition) error {
+func (t tx) checkEnds(source, destination end, onSource, onDestination metastore.Precondition) error {
 	switch {
 	case !source.found:
 		return fmt.Errorf("%w: %w", metastore.ErrNoSource, database.ErrNotFound)
 	case !source.live:
 		return fmt.Errorf("%w: %w", metastore.ErrNoSource, database.ErrExpired)
 	}
-	if err := evaluate(onSource, shown(source.Blob), true); err != nil {
+	if err := evaluate(onSource, shown(source.Blob, t), true); err != nil {
 		return err
 	}
-	return evaluate(onDestination, destination.Blob, destination.live)
+	return evaluate(onDestination, shown(destination.Blob, t), destination.live)
 }
 
 // CopyBlob implements metastore.Blobs.
@@ -83,7 +83,7 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 		if err != nil {
 			return err
 		}
-		if err := checkEnds(source, old, c.Source, c.Precondition); err != nil {
+		if err := t.checkEnds(source, old, c.Source, c.Precondition); err != nil {
 			return err
 		}
 		if err := t.spares(c.Precondition, old.storedBlob, old.found, c.To.Expires); err != nil {
@@ -101,13 +101,13 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 		if c.KeepDate && source.Account == b.Account && source.Name == b.Name {
 			return t.restate(&b, source)
 		}
-		b.By = c.To.By
+		b.By, b.Lock = c.To.By, c.To.Lock
 		return t.writeCopy(&b, source, old)
 	})
 	if err != nil {
 		return metastore.Blob{}, err
 	}
-	return shown(b.Blob), nil
+	return shown(b.Blob, s.db), nil
 }
 
 func blobName(b metastore.Blob) metastore.BlobName {
@@ -187,10 +187,10 @@ func (t tx) move(m metastore.Move) (metastore.Blob, error) {
 		return metastore.Blob{}, err
 	}
 	if !source.live && old.live && m.Made != nil && m.Made(&old.Blob) {
-		return old.Blob, nil
+		return shown(old.Blob, t), nil
 	}
-	if err := checkEnds(source, old, m.Source, m.Precondition); err != nil || m.From == m.To {
-		return source.Blob, err
+	if err := t.checkEnds(source, old, m.Source, m.Precondition); err != nil || m.From == m.To {
+		return shown(source.Blob, t), err
 	}
 	if err := t.spares(m.Precondition, old.storedBlob, old.found, source.Expires); err != nil {
 		return metastore.Blob{}, err
@@ -205,7 +205,7 @@ func (t tx) move(m metastore.Move) (metastore.Blob, error) {
 		}
 		away.shared = b.shared
 	}
-	b.Account, b.Name, b.Owner, b.By = m.To.Account, m.To.Name, m.Owner, m.By
+	b.Account, b.Name, b.Owner, b.By, b.Lock = m.To.Account, m.To.Name, m.Owner, m.By, m.Lock
 	deltas, err := t.leave(away, m.By)
 	if err != nil {
 		return metastore.Blob{}, err
@@ -218,7 +218,7 @@ func (t tx) move(m metastore.Move) (metastore.Blob, error) {
 	if err := t.writeBlob(&b, old.storedBlob, old.found); err != nil {
 		return metastore.Blob{}, err
 	}
-	return b.Blob, nil
+	return shown(b.Blob, t), nil
 }
 
 // movedOutcome is the recorded result of MoveBlob, in JSON. Its fields are a metastore.Blob's.
@@ -243,6 +243,7 @@ type movedOutcome struct {
 	Since        time.Time           `json:"-"`
 	Until        time.Time           `json:"-"`
 	Again        time.Time           `json:"-"`
+	Lock         metastore.Lock      `json:"-"`
 }
 
 func encodeMoved(b metastore.Blob) ([]byte, error) {

@@ -12,26 +12,6 @@ import (
 	"sluice/metastore"
 )
 
-// keepingRow is a row in the table keeping as it is scanned.
-type keepingRow struct {
-	metastore.AccountKeeping
-	rule     rule
-	progress []byte // in JSON, or nil
-}
-
-const keepingColumns = `account, changed, progress, handled, ` + ruleOf
-
-func (r *keepingRow) fields() engine.Args {
-	return engine.Args{&r.Account, (*engine.Instant)(&r.Changed), &r.progress, (*engine.Integer)(&r.Handled), &r.rule}
-}
-
-func (r *keepingRow) keeping() metastore.AccountKeeping {
-	k := r.AccountKeeping
-	k.State, k.For, k.Most = r.rule.state(), r.rule.period(), r.rule.most()
-	k.Pending = r.progress != nil
-	return k
-}
-
 // progress is how far a changed setting was applied to an account's versions: those behind the name
 // After in the account Kept. counted are the versions there that have the blob's name.
 type progress struct {
@@ -44,19 +24,14 @@ func (s *Metastore) Keeping(ctx context.Context, account string) (metastore.Keep
 	return engine.ResultOf(ctx, s.in.Read, func(t tx) (metastore.Keeping, error) { return t.keeping([]byte(account)) })
 }
 
-func (t tx) keeping(account any) (metastore.Keeping, error) {
-	var r keepingRow
-	_, err := t.Row(`SELECT `+keepingColumns+` FROM keeping WHERE account = $1`, engine.Args{account}, r.fields()...)
-	return r.keeping().Keeping, err
-}
-
 // ListKeeping implements metastore.Versions.
 func (s *Metastore) ListKeeping(ctx context.Context, after string, limit int) ([]metastore.AccountKeeping, error) {
 	return engine.ResultOf(ctx, s.in.ReadList, func(t tx) (list []metastore.AccountKeeping, err error) {
 		var r keepingRow
 		err = t.Each(`SELECT `+keepingColumns+` FROM keeping WHERE account > $1 ORDER BY account LIMIT ($2 + 0)`, engine.Args{[]byte(after), int64(limit)}, r.fields(), func() error {
-			list = append(list, r.keeping())
-			return nil
+			k, err := r.keeping()
+			list = append(list, k)
+			return err
 		})
 		return list, err
 	})
@@ -80,9 +55,13 @@ func (s *Metastore) SetKeeping(ctx context.Context, account string, change func(
 		if is.State == metastore.KeepNever && was.State != metastore.KeepNever {
 			is.State = metastore.KeepOff
 		}
+		if was.Locks && !is.Locks || is.Locks && is.State != metastore.KeepOn {
+			return was, metastore.ErrLocksStay
+		}
 		is.For = is.For.Truncate(time.Microsecond)
 		treated := is.For == was.For && is.Most == was.Most
-		if is.State == metastore.KeepNever || is.State == was.State && treated {
+		unlocked := is.Locks == was.Locks && lockSettingOf(&is) == lockSettingOf(&was)
+		if is.State == metastore.KeepNever || is.State == was.State && treated && unlocked {
 			return was, nil
 		}
 		is.Changed = t.Now
@@ -93,12 +72,17 @@ func (s *Metastore) SetKeeping(ctx context.Context, account string, change func(
 		if is.Pending {
 			left, err = json.Marshal(progress{Kept: []byte(metastore.KeptOf(account))})
 		}
+		state, locks := int64(is.State), any(nil)
+		if err == nil && is.Locks {
+			state = withLocks
+			locks, err = json.Marshal(lockSettingOf(&is))
+		}
 		if err != nil {
 			return was, err
 		}
-		return is, t.Change(`INSERT INTO keeping (account, state, period, most, changed, progress, handled) VALUES ($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT (account) DO UPDATE SET state = $2, period = $3, most = $4, changed = $5, progress = $6, handled = $7`,
-			[]byte(account), int64(is.State), is.For.Microseconds(), int64(is.Most), engine.Micros(is.Changed), left, is.Handled)
+		return is, t.Change(`INSERT INTO keeping (account, state, period, most, changed, progress, handled, locks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT (account) DO UPDATE SET state = $2, period = $3, most = $4, changed = $5, progress = $6, handled = $7, locks = $8`,
+			[]byte(account), state, is.For.Microseconds(), int64(is.Most), engine.Micros(is.Changed), left, is.Handled, locks)
 	})
 }
 
@@ -155,10 +139,9 @@ func (t tx) apply(r *keepingRow, at *progress, limit int) (int, error) {
 		}
 		at.After = []byte(b.Name)
 		if r.rule.most() > 0 && at.exceeds(b, r.rule.most()) {
-			_, deltas, err = t.removeVersion(*b, deltas)
-		} else if until := r.rule.until(b.Since); !until.Equal(b.Until) {
-			b.Until = until
-			err = t.updateBlob(b)
+			deltas, err = t.surplus(b, deltas)
+		} else {
+			err = t.keepUntil(b, r.rule.until(b.Since))
 		}
 		if err != nil {
 			return 0, err

@@ -25,7 +25,11 @@ func (s *Metastore) ListBlobs(ctx context.Context, q metastore.ListQuery) (metas
 		transact, list = s.in.ReadList, tx.listByStatement
 	}
 	return engine.ResultOf(ctx, transact, func(t tx) (metastore.Page, error) {
-		return list(t, listing{q, firstName(q), t.Now.UnixMicro()})
+		page, err := list(t, listing{q, firstName(q), t.Now.UnixMicro()})
+		for i := range page.Blobs {
+			page.Blobs[i].Lock = shownLock(page.Blobs[i].Lock, t)
+		}
+		return page, err
 	})
 }
 

@@ -111,14 +111,15 @@ func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error
 		shared     engine.Boolean
 		used       usage.Delta
 		head, tail string
+		version    []byte
 	}
 	var list []row
 	var r row
 	var names, size int64
-	err := t.Each(`SELECT account, name_head, name_hash, name_tail, content, shared, owner, size, length(name_head) + length(name_tail) + COALESCE(length(metadata), 0) FROM blobs
+	err := t.Each(`SELECT account, name_head, name_hash, name_tail, content, shared, owner, size, length(name_head) + length(name_tail) + COALESCE(length(metadata), 0), version FROM blobs
 		WHERE expires IS NOT NULL AND expires <= $1`+condition+` ORDER BY expires LIMIT $2`,
 		engine.Args{until.UnixMicro(), int64(limit)},
-		engine.Args{&r.account, &r.head, &r.name.hash, &r.tail, (*engine.ContentID)(&r.content), &r.shared, (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names)},
+		engine.Args{&r.account, &r.head, &r.name.hash, &r.tail, (*engine.ContentID)(&r.content), &r.shared, (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names), &r.version},
 		func() error {
 			r.used.Used = metastore.Used{Bytes: size, Objects: 1, Names: names}
 			list = append(list, r)
@@ -134,11 +135,14 @@ func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error
 	deltas := make([]usage.Delta, 0, 2*len(list))
 	gone := list[:0]
 	for _, r := range list {
-		kept := false
-		if ruled && !metastore.IsKept(r.account) {
-			if kept, deltas, err = t.expire(r.account, r.head+r.tail, deltas); err != nil {
-				return 0, err
-			}
+		kept := metastore.IsKept(r.account) && bytes.Contains(r.version, []byte(`"lock"`))
+		if kept { // whatever the column expires has
+			err = t.relock(r.account, r.head+r.tail)
+		} else if ruled && !metastore.IsKept(r.account) {
+			kept, deltas, err = t.expire(r.account, r.head+r.tail, deltas)
+		}
+		if err != nil {
+			return 0, err
 		}
 		if kept {
 			continue

@@ -1,13 +1,19 @@
 package meta
 
 import (
+	"fmt"
+
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/metastore"
 )
 
 // blobSum returns the checksum of a blob's row.
 func blobSum(b *metastore.Blob) int64 {
-	return engine.BeginRowSum().Text(b.Account).Text(b.Name).Bytes(b.Content[:]).Int(b.Size).Int(int64(b.CRC64)).Int(b.PartSize).Sum()
+	sum := engine.BeginRowSum().Text(b.Account).Text(b.Name).Bytes(b.Content[:]).Int(b.Size).Int(int64(b.CRC64)).Int(b.PartSize)
+	if l := b.Lock; l != (metastore.Lock{}) {
+		sum = sum.Text(string(l.Mode)).Int(l.Until.UnixMicro()).Text(fmt.Sprint(l.Hold))
+	}
+	return sum.Sum()
 }
 
 // extentSum returns the checksum of an extent's row.

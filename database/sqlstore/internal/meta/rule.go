@@ -22,7 +22,17 @@ func (r *rule) Scan(src any) error {
 	return (*engine.Integer)(r).Scan(src)
 }
 
-func (r rule) state() metastore.KeepState { return metastore.KeepState(r & 3) }
+// withLocks is the state in the table keeping of an account that is metastore.KeepOn and has locks.
+const withLocks = 3
+
+func (r rule) locks() bool { return r&3 == withLocks }
+
+func (r rule) state() metastore.KeepState {
+	if r.locks() {
+		return metastore.KeepOn
+	}
+	return metastore.KeepState(r & 3)
+}
 
 func (r rule) most() int { return int(r >> 2 & 127) }
 

@@ -239,7 +239,7 @@ func (w *ruleWalk) blob(u *ruleUnit, list []metastore.Blob) error {
 // version looks at the first one of several versions, which follow the one that is stored under
 // At.After.
 func (w *ruleWalk) version(u *ruleUnit, list []metastore.Blob) error {
-	b := shown(list[0])
+	b := shown(list[0], w)
 	if unruled(b.Name) {
 		return nil
 	}
@@ -279,16 +279,19 @@ func (w *ruleWalk) newestMark(mark *metastore.Blob, list []metastore.Blob) (befo
 		return current.Modified, false, nil
 	}
 	if len(list) > 1 {
-		return time.Time{}, shown(list[1]).Name != mark.Name, nil
+		return time.Time{}, shown(list[1], w).Name != mark.Name, nil
 	}
 	others, err := w.keptVersions(mark.Account, mark.Name, list[0].Name, 1)
 	lone, err = undamaged(len(others) == 0, err)
 	return time.Time{}, lone, err
 }
 
-// takes returns the rule that removes a version now, or nil. before is when the next newer one was
-// modified, which is when a mark ceased to be current; zero: there is none.
+// takes returns the rule that removes a version now, or nil: a lock wins. before is when the next
+// newer one was modified, which is when a mark ceased to be current; zero: there is none.
 func (w *ruleWalk) takes(u *ruleUnit, b *metastore.Blob, before time.Time, lone bool, newer metastore.Newer) *metastore.Rule {
+	if b.Lock.Holds(w.Now) {
+		return nil
+	}
 	since := b.Since
 	if b.Mark {
 		since = before
@@ -345,7 +348,7 @@ func (w *ruleWalk) settle(u *ruleUnit) error {
 		before = time.Time{}
 	}
 	for i := range rows {
-		b := shown(rows[i].Blob)
+		b := shown(rows[i].Blob, w)
 		for len(due) > 0 && due[0].name < rows[i].Name {
 			due = due[1:]
 		}
@@ -368,7 +371,7 @@ func (w *ruleWalk) settle(u *ruleUnit) error {
 func (w *ruleWalk) remove() (err error) {
 	slices.SortStableFunc(w.gone, func(a, b goneBlob) int { return bytes.Compare(a.Content[:], b.Content[:]) })
 	for _, g := range w.gone {
-		b := shown(g.Blob)
+		b := shown(g.Blob, w)
 		if b.Since.IsZero() {
 			w.deltas, err = w.retire(g.storedBlob, "rule:"+g.rule, w.Now, w.deltas)
 		} else {

@@ -49,7 +49,7 @@ func (r *uploadRow) fields() engine.Args {
 
 func (r *uploadRow) upload() metastore.Upload {
 	u := r.Upload
-	u.By, u.Versioned = r.blob.By, r.blob.Versioned
+	u.By, u.Versioned, u.Lock = r.blob.By, r.blob.Versioned, r.blob.Lock
 	u.CreateOnly = r.createOnly != 0
 	u.State = uploadStates[r.state]
 	if u.State != metastore.UploadOpen {
@@ -61,9 +61,13 @@ func (r *uploadRow) upload() metastore.Upload {
 // BeginUpload implements metastore.Uploads. It returns ErrExists if the id is in use.
 func (s *Metastore) BeginUpload(ctx context.Context, u metastore.Upload) (metastore.Upload, error) {
 	err := s.in.Write(ctx, func(t tx) error {
+		lock, err := t.lockUpload(&u)
+		if err != nil {
+			return err
+		}
 		u = metastore.Upload{
 			ID: u.ID, Account: u.Account, Name: u.Name, Content: u.Content, PartSize: u.PartSize,
-			ContentType: u.ContentType, Metadata: u.Metadata, Expires: engine.Truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner, By: u.By,
+			ContentType: u.ContentType, Metadata: u.Metadata, Expires: engine.Truncate(u.Expires), CreateOnly: u.CreateOnly, Owner: u.Owner, By: u.By, Lock: u.Lock,
 			State: metastore.UploadOpen, Created: t.Now, Touched: t.Now,
 		}
 		createOnly := int64(0)
@@ -71,7 +75,7 @@ func (s *Metastore) BeginUpload(ctx context.Context, u metastore.Upload) (metast
 			createOnly = 1
 		}
 		outcome := outcomeUsage(u)
-		version, err := versionOf(&metastore.Blob{By: u.By})
+		version, err := versionOf(&metastore.Blob{By: u.By, Lock: lock})
 		if err != nil {
 			return err
 		}
@@ -101,6 +105,7 @@ func (s *Metastore) Upload(ctx context.Context, id string) (metastore.Upload, er
 		u, err = t.upload(id)
 		return err
 	})
+	u.Lock = shownLock(u.Lock, s.db)
 	return u, err
 }
 
@@ -247,7 +252,7 @@ func (s *Metastore) complete(
 		}
 		b := metastore.Blob{
 			Account: u.Account, Name: u.Name, Content: u.Content,
-			PartSize: u.PartSize, ContentType: u.ContentType, Metadata: u.Metadata, Owner: u.Owner, By: u.By, Expires: u.Expires,
+			PartSize: u.PartSize, ContentType: u.ContentType, Metadata: u.Metadata, Owner: u.Owner, By: u.By, Expires: u.Expires, Lock: u.Lock,
 		}
 		old, found, err := t.replaceable(&b, precondition, u.CreateOnly)
 		if err != nil {
@@ -260,7 +265,7 @@ func (s *Metastore) complete(
 		if _, err := t.giveUp(old, found, uploadUsage(u).Negated(), blobUsage(b), unchosen); err != nil {
 			return err
 		}
-		row := storedBlob{Blob: b}
+		row := storedBlob{Blob: b, lockStored: true}
 		if err := t.writeBlob(&row, old, found); err != nil {
 			return err
 		}
@@ -269,12 +274,13 @@ func (s *Metastore) complete(
 	if err != nil {
 		return metastore.Upload{}, err
 	}
+	u.Lock = shownLock(u.Lock, s.db)
 	return u, nil
 }
 
 // recordOutcome ends an upload that has become the blob b.
 func (t tx) recordOutcome(u *metastore.Upload, b metastore.Blob) error {
-	u.Size, u.CRC64, u.Modified, u.By, u.Versioned = b.Size, b.CRC64, b.Modified, b.By, b.Versioned
+	u.Size, u.CRC64, u.Modified, u.By, u.Versioned, u.Lock = b.Size, b.CRC64, b.Modified, b.By, b.Versioned, b.Lock
 	version, err := versionOf(&b)
 	if err != nil {
 		return err
@@ -420,6 +426,7 @@ func (t tx) uploadPage(left engine.Bound, from, order string, in engine.Args) ([
 	list := make([]metastore.Upload, len(rows))
 	for i := range rows {
 		list[i] = rows[i].upload()
+		list[i].Lock = shownLock(list[i].Lock, t)
 	}
 	return list, more, err
 }

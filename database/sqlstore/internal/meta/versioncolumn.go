@@ -17,6 +17,16 @@ type versionMembers struct {
 	Since     *int64 `json:"since,omitempty"`
 	Expires   *int64 `json:"expires,omitempty"` // the blob's, if there is Since
 	Again     *int64 `json:"again,omitempty"`
+
+	Lock *lockMembers `json:"lock,omitempty"`
+	Kept *int64       `json:"kept,omitempty"` // Until, if there are Since and Lock
+}
+
+// lockMembers are a lock's. Until is by the clock of locks.
+type lockMembers struct {
+	Mode  metastore.LockMode `json:"mode,omitempty"`
+	Until int64              `json:"until,omitempty"`
+	Hold  bool               `json:"hold,omitempty"`
 }
 
 // versionColumn scans the column version into a blob. The column expires must have been scanned: if
@@ -25,7 +35,7 @@ type versionColumn metastore.Blob
 
 // Scan implements sql.Scanner.
 func (b *versionColumn) Scan(src any) error {
-	b.By, b.Versioned, b.Mark, b.Since, b.Until, b.Again = "", false, false, time.Time{}, time.Time{}, time.Time{}
+	b.By, b.Versioned, b.Mark, b.Since, b.Until, b.Again, b.Lock = "", false, false, time.Time{}, time.Time{}, time.Time{}, metastore.Lock{}
 	if src == nil {
 		return nil
 	}
@@ -47,12 +57,20 @@ func (b *versionColumn) Scan(src any) error {
 	if m.Again != nil {
 		b.Again = time.UnixMicro(*m.Again).UTC()
 	}
+	if l := m.Lock; l != nil {
+		if b.Lock = (metastore.Lock{Mode: l.Mode, Hold: l.Hold}); l.Mode != metastore.LockNone {
+			b.Lock.Until = time.UnixMicro(l.Until).UTC()
+		}
+		if b.Until = (time.Time{}); m.Kept != nil {
+			b.Until = time.UnixMicro(*m.Kept).UTC()
+		}
+	}
 	return nil
 }
 
 // versionOf returns a blob's column version.
 func versionOf(b *metastore.Blob) (any, error) {
-	if b.By == "" && !b.Versioned && b.Since.IsZero() && b.Again.IsZero() {
+	if b.By == "" && !b.Versioned && b.Since.IsZero() && b.Again.IsZero() && b.Lock == (metastore.Lock{}) {
 		return nil, nil
 	}
 	m := versionMembers{Versioned: b.Versioned, Mark: b.Mark, By: b.By}
@@ -65,21 +83,27 @@ func versionOf(b *metastore.Blob) (any, error) {
 	if again := b.Again.UnixMicro(); !b.Again.IsZero() {
 		m.Again = &again
 	}
+	if l := b.Lock; l != (metastore.Lock{}) {
+		m.Lock = &lockMembers{Mode: l.Mode, Hold: l.Hold}
+		if l.Mode != metastore.LockNone {
+			m.Lock.Until = l.Until.UnixMicro()
+		}
+		if until := b.Until.UnixMicro(); !b.Until.IsZero() {
+			m.Kept = &until
+		}
+	}
 	return json.Marshal(m)
 }
 
 // expiresOf returns a blob's column expires.
 func expiresOf(b *metastore.Blob) any {
-	if b.Since.IsZero() {
+	switch {
+	case b.Since.IsZero():
 		return engine.Micros(b.Expires)
+	case b.Lock.Hold:
+		return nil
+	case b.Lock.Mode != metastore.LockNone:
+		return lockedUntil + b.Lock.Until.UnixMicro()
 	}
 	return engine.Micros(b.Until)
-}
-
-// shown returns a stored version with the blob's account and name.
-func shown(b metastore.Blob) metastore.Blob {
-	if of, _, ok := metastore.KeptBlob(b.Account, b.Name); ok {
-		b.Account, b.Name = of.Account, of.Name
-	}
-	return b
 }

@@ -66,9 +66,13 @@ func (s *Metastore) ListVersions(ctx context.Context, q metastore.VersionQuery) 
 			return metastore.VersionPage{}, err
 		}
 		for i := range a.Blobs {
-			if c := &a.Blobs[i]; expired(c.Expires, t.Now) {
+			c := &a.Blobs[i]
+			if c.Lock = shownLock(c.Lock, t); expired(c.Expires, t.Now) {
 				c.Since = c.Expires
 			}
+		}
+		for i := range b.Blobs {
+			b.Blobs[i] = shown(b.Blobs[i], t)
 		}
 		return mergeVersions(q, a, b), nil
 	})
@@ -84,7 +88,6 @@ type entry struct {
 func entries(p metastore.Page) (list []entry, more bool) {
 	list = make([]entry, 0, len(p.Blobs)+len(p.Prefixes))
 	for i := range p.Blobs {
-		p.Blobs[i] = shown(p.Blobs[i])
 		for len(p.Prefixes) > 0 && p.Prefixes[0] < p.Blobs[i].Name {
 			list, p.Prefixes = append(list, entry{name: p.Prefixes[0]}), p.Prefixes[1:]
 		}

@@ -113,7 +113,7 @@ func (t tx) prune(of storedBlob, deltas []usage.Delta) ([]usage.Delta, error) {
 	count := counted{}
 	for i := 0; i < len(list) && err == nil; i++ {
 		if count.exceeds(&list[i], most) {
-			_, deltas, err = t.removeVersion(list[i], deltas)
+			deltas, err = t.surplus(&list[i], deltas)
 		}
 	}
 	return deltas, err
@@ -156,6 +156,24 @@ func (t tx) spares(precondition metastore.Precondition, old storedBlob, found bo
 		return nil
 	}
 	return precondition(metastore.VersionGoes)
+}
+
+// surplus removes a version that is one too many, or lets it go when its lock has ended.
+func (t tx) surplus(b *storedBlob, deltas []usage.Delta) ([]usage.Delta, error) {
+	if !t.holds(b.Lock) {
+		_, deltas, err := t.removeVersion(*b, deltas)
+		return deltas, err
+	}
+	return deltas, t.keepUntil(b, b.Since)
+}
+
+// keepUntil changes until when a version is kept, whatever its lock is.
+func (t tx) keepUntil(b *storedBlob, until time.Time) error {
+	if until.Equal(b.Until) {
+		return nil
+	}
+	b.Until = until
+	return t.updateBlob(b)
 }
 
 // counted counts a name's versions from the newest on.
@@ -270,7 +288,7 @@ func (t tx) version(current storedBlob, found bool, v metastore.VersionName) (b 
 	} else if b, found, err = t.blob(metastore.KeptOf(v.Account), metastore.KeptName(v.Name, v.Version.Modified())); err != nil {
 		return storedBlob{}, false, err
 	}
-	return b, found && v.Is(&b.Blob) && !expired(b.Until, t.Now), nil
+	return b, found && v.Is(&b.Blob) && !t.due(&b.Blob), nil
 }
 
 // versionEnd returns the version that is a copy's source. name has the lock and the current blob.
@@ -290,7 +308,7 @@ func (s *Metastore) OpenVersion(ctx context.Context, v metastore.VersionName) (m
 	if err != nil {
 		return metastore.Blob{}, nil, fmt.Errorf("version: %w", err)
 	}
-	b := row.blob
+	b := shown(row.blob, s.db)
 	b.Account, b.Name = v.Account, v.Name
 	return b, row.first, nil
 }
@@ -323,7 +341,7 @@ func (t tx) openVersion(v metastore.VersionName) (*blobRow, error) {
 		at = null.Name
 	}
 	row, err = t.blobRow(metastore.KeptOf(v.Account), at)
-	if err == nil && (!row.found || !v.Is(&row.blob) || expired(row.blob.Until, t.Now)) {
+	if err == nil && (!row.found || !v.Is(&row.blob) || t.due(&row.blob)) {
 		err = database.ErrNotFound
 	}
 	return row, err
@@ -336,7 +354,7 @@ func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metast
 		if err != nil {
 			return out, err
 		}
-		if err := evaluate(r.Precondition, old.Blob, found && !expired(old.Expires, t.Now)); err != nil {
+		if err := evaluate(r.Precondition, shown(old.Blob, t), found && !expired(old.Expires, t.Now)); err != nil {
 			return out, err
 		}
 		marks := old.rule != 0 && (found || r.Mark)
@@ -350,7 +368,7 @@ func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metast
 		owner := r.Owner
 		if found {
 			owner = old.Owner
-			if out.Existed, out.Blob = true, old.Blob; garbage {
+			if out.Existed, out.Blob = true, shown(old.Blob, t); garbage {
 				out.Garbage = old.Content
 			}
 		}
@@ -359,7 +377,7 @@ func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metast
 			if mark, deltas, err = t.mark(old, found, r.By, owner, t.Now, deltas); err != nil {
 				return out, err
 			}
-			out.Mark = shown(mark.Blob)
+			out.Mark = shown(mark.Blob, t)
 		}
 		if err := usage.Record(t.Tx, deltas...); err != nil || !found {
 			return out, err
@@ -369,16 +387,20 @@ func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metast
 }
 
 // DeleteVersion implements metastore.Versions.
-func (s *Metastore) DeleteVersion(ctx context.Context, v metastore.VersionName, precondition metastore.Precondition) (metastore.Removed, error) {
+func (s *Metastore) DeleteVersion(ctx context.Context, d metastore.Deletion) (metastore.Removed, error) {
 	return engine.ResultOf(ctx, s.in.WriteLocked, func(t tx) (out metastore.Removed, err error) {
-		current, live, err := t.lockBlob(v.Account, v.Name)
+		current, live, err := t.lockBlob(d.Account, d.Name)
 		if err != nil {
 			return out, err
 		}
-		b, found, err := t.version(current, live, v)
-		seen := shown(b.Blob)
+		b, found, err := t.version(current, live, d.VersionName)
+		seen := shown(b.Blob, t)
 		if err == nil {
-			err = evaluate(precondition, seen, found)
+			err = evaluate(d.Precondition, seen, found)
+		}
+		if err == nil && found && t.holds(b.Lock) {
+			err = t.breaks(&seen, b.Lock, metastore.Lock{}, d.Bypass)
+			b.Lock = metastore.Lock{}
 		}
 		if err != nil || !found {
 			return out, err
@@ -397,7 +419,7 @@ func (s *Metastore) DeleteVersion(ctx context.Context, v metastore.VersionName, 
 			err = t.deleteRow(b.Account, splitName(b.Name))
 		}
 		if err == nil && (b.Since.IsZero() || !live) {
-			deltas, err = t.promote(b, v.BlobName, deltas)
+			deltas, err = t.promote(b, d.BlobName, deltas)
 		}
 		if err != nil {
 			return out, err
@@ -414,7 +436,7 @@ func (t tx) promote(removed storedBlob, n metastore.BlobName, deltas []usage.Del
 		return deltas, err
 	}
 	v := list[0]
-	if v.Modified.After(removed.Modified) || v.Mark || expired(v.Expires, t.Now) || expired(v.Until, t.Now) {
+	if v.Modified.After(removed.Modified) || v.Mark || expired(v.Expires, t.Now) || t.due(&v.Blob) {
 		return deltas, nil
 	}
 	b := v

@@ -6,7 +6,10 @@ ALTER TABLE nodes RENAME COLUMN agreed TO shared;
 -- comes first. Such a row's expires is when it goes.
 
 -- Members of a version in JSON: versioned, mark, by, since (in microseconds, when it ceased to be
--- current) and expires (the blob's own, when since is there). NULL: none.
+-- current), expires (the blob's own, when since is there), lock (mode, until by the clock of locks,
+-- hold) and kept (when a locked version would go). NULL: none.
+-- The column expires of a version that is not current is 2^62 more than the end of its retention by
+-- the clock of locks, while it has one; with a legal hold it is NULL.
 ALTER TABLE blobs ADD COLUMN version BLOB;
 CREATE INDEX blobs_kept ON blobs (expires) WHERE expires IS NOT NULL AND account >= x'7e7e';
 -- The version of a name that is not current and not versioned: its members do not begin so.
@@ -17,12 +20,13 @@ ALTER TABLE uploads ADD COLUMN version BLOB;
 -- Accounts that keep versions, or once did.
 CREATE TABLE keeping (
     account  BLOB   NOT NULL PRIMARY KEY,
-    state    BIGINT NOT NULL, -- 1 on, 2 off
+    state    BIGINT NOT NULL, -- 1 on, 2 off, 3 on with locks
     period   BIGINT NOT NULL, -- for which a version is kept, in microseconds; 0: without limit
     most     BIGINT NOT NULL, -- versions that a name keeps; 0: any number
     changed  BIGINT NOT NULL,
     progress BLOB,            -- in JSON: up to where versions have the setting; NULL: all have
-    handled  BIGINT NOT NULL  -- versions since the change
+    handled  BIGINT NOT NULL, -- versions since the change
+    locks    BLOB            -- in JSON: mode, for and most, in nanoseconds; NULL: there are none
 ) WITHOUT ROWID;
 CREATE INDEX keeping_progress ON keeping (changed) WHERE progress IS NOT NULL;
 
