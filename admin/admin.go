@@ -52,6 +52,7 @@ type Store interface {
 	actions.Store
 	metastore.Aliases
 	metastore.Versions
+	metastore.Rules
 	places.Store
 	metastore.Uploads
 	metastore.Usage
@@ -71,6 +72,8 @@ type Options struct {
 	Nodes func(context.Context) ([]database.Node, error)
 	// TaskChanged is called when a task was paused, resumed or started. nil: nothing is.
 	TaskChanged func()
+	// RulesChanged is called after an account's rules were changed. nil: nothing is.
+	RulesChanged func()
 	// Places are the settings of places that this node applies. nil: reads are public.
 	Places *access.Places
 	// Bounds are for administrators of some accounts; zero: DefaultBounds.
@@ -94,6 +97,9 @@ func New(store Store, opt Options) *Service {
 	}
 	if opt.TaskChanged == nil {
 		opt.TaskChanged = func() {}
+	}
+	if opt.RulesChanged == nil {
+		opt.RulesChanged = func() {}
 	}
 	if opt.Bounds == (actions.Bounds{}) {
 		opt.Bounds = DefaultBounds

@@ -28,7 +28,12 @@ func (s *Service) Keepings(ctx context.Context, by By, after string, limit int) 
 	if err != nil {
 		return out, err
 	}
-	list, err := s.keepings(ctx, a, after, limit+1)
+	list, err := administered(a, after, limit+1, func(limit int) ([]metastore.AccountKeeping, error) {
+		return s.store.ListKeeping(ctx, after, limit)
+	}, func(account string) (metastore.AccountKeeping, bool, error) {
+		k, err := s.store.Keeping(ctx, account)
+		return metastore.AccountKeeping{Account: account, Keeping: k}, k.State != metastore.KeepNever, err
+	})
 	if err != nil {
 		return out, err
 	}
@@ -43,11 +48,12 @@ func (s *Service) Keepings(ctx context.Context, by By, after string, limit int) 
 	return out, nil
 }
 
-// keepings returns up to limit settings behind an account. An administrator with grants has few
+// administered returns up to limit settings of accounts behind an account: all lists them for
+// everybody, and one returns an account's, if it has one. An administrator with grants has few
 // accounts.
-func (s *Service) keepings(ctx context.Context, a actor, after string, limit int) (list []metastore.AccountKeeping, err error) {
+func administered[T any](a actor, after string, limit int, all func(limit int) ([]T, error), one func(account string) (T, bool, error)) (list []T, err error) {
 	if a.everything() {
-		return s.store.ListKeeping(ctx, after, limit)
+		return all(limit)
 	}
 	var accounts []string
 	for _, g := range a.key.Grants {
@@ -60,12 +66,12 @@ func (s *Service) keepings(ctx context.Context, a actor, after string, limit int
 		if account <= after || len(list) == limit {
 			continue
 		}
-		k, err := s.store.Keeping(ctx, account)
+		setting, found, err := one(account)
 		if err != nil {
 			return nil, err
 		}
-		if k.State != metastore.KeepNever {
-			list = append(list, metastore.AccountKeeping{Account: account, Keeping: k})
+		if found {
+			list = append(list, setting)
 		}
 	}
 	return list, nil

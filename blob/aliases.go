@@ -16,7 +16,7 @@ import (
 const aliasPoll = time.Second
 
 // Aliases knows an instance's aliases, all in memory, so that a request costs no query. While Run
-// runs, a change through another handle of the store takes effect after a second, usually; while
+// runs, a change through another handle takes effect after a second, usually; while
 // the store cannot be reached, the last ones hold. Its methods may be called concurrently.
 type Aliases struct {
 	meta  metastore.Aliases

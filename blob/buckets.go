@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/database"
 	"sluice/metastore"
 )
 
@@ -201,7 +202,16 @@ func (s *Service) DeleteBucket(ctx context.Context, account string) error {
 	case used:
 		return ErrBucketNotEmpty
 	}
-	existed, err := s.Remove(ctx, metastore.MarkersOf(account), bucketRecord, nil)
+	record := RecordOf(account)
+	if _, err := s.meta.Blob(ctx, record.Account, record.Name); errors.Is(err, database.ErrNotFound) {
+		return ErrNoBucket
+	} else if err != nil {
+		return err
+	}
+	if err := s.removeRules(ctx, account); err != nil {
+		return err
+	}
+	existed, err := s.Remove(ctx, record.Account, record.Name, nil)
 	if err == nil && !existed {
 		err = ErrNoBucket
 	}

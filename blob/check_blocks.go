@@ -220,7 +220,7 @@ func (x *blockChecker) writeReread(ctx context.Context, block, size, lo, hi int6
 // pieceSums are the checksums of a checked block's pieces.
 type pieceSums [integrity.BlockSize / pieceSize]uint32
 
-// pieceStart returns the start of the piece that contains a block's byte off.
+// pieceStart returns where the piece starts that contains a block's byte off.
 func pieceStart(off int64) int64 { return off - off%pieceSize }
 
 // check reads the next block, of size bytes, and compares it with its checksum.

@@ -32,7 +32,7 @@ type pacer struct {
 	busy   func() bool // reports whether requests are in progress that the task must let pass
 	urgent bool        // requests produce what the task removes
 	steps  int         // that have ended
-	began  time.Time   // of the step; zero before the first one
+	began  time.Time   // when the step began; zero before the first one
 }
 
 // newPacer returns the pacer for one run of a task. It does not pause while the store is out of

@@ -44,7 +44,7 @@ func (s *Service) purgeBy(ctx context.Context, step func(context.Context, int) (
 	}
 }
 
-// The times of Run. It waits for garbageDelay after garbage arose, so that a stream of overwrites
+// Run's times. It waits for garbageDelay after garbage arose, so that a stream of overwrites
 // costs a few listings of garbage per second. Orphans are rare, and listing all objects is
 // expensive.
 const (
@@ -52,13 +52,13 @@ const (
 	firstSweep   = 5 * time.Minute
 )
 
-// Run frees garbage soon after it arises, purges and applies changed settings of versions every
-// Options.PurgeEvery, sweeps orphans after five minutes and then every Options.SweepEvery, and
-// checks what is stored (see integrity.Checker), until ctx ends. These tasks do not wait for each
-// other. While requests are in progress they work in small steps with pauses between them. control
-// makes their runs; while the Fence waits, they are not made. A failed step is retried at the next
-// interval. While database.Clock has a DeletionErr nothing is deleted because of its age; garbage
-// that needs no grace period is still freed.
+// Run frees garbage soon after it arises, purges, applies rules and changed settings of versions
+// every Options.PurgeEvery, sweeps orphans after five minutes and then every Options.SweepEvery,
+// and checks what is stored (see integrity.Checker), until ctx ends. These tasks do not wait for
+// each other. While requests are in progress they work in small steps with pauses between them.
+// control makes their runs; while the Fence waits, they are not made. A failed step is retried at
+// the next interval. While database.Clock has a DeletionErr nothing is deleted because of its age;
+// garbage that needs no grace period is still freed.
 func (s *Service) Run(ctx context.Context, control *task.Control) {
 	waits := func(err error) bool { return errors.Is(err, history.ErrFenceWaits) || errors.Is(err, errAge) }
 	free := s.byAge(s.freeGarbage)
@@ -68,6 +68,7 @@ func (s *Service) Run(ctx context.Context, control *task.Control) {
 	control.Define(task.FreeGarbage, waits, free)
 	control.Define(task.Purge, waits, s.byAge(s.purge))
 	control.Define(task.Versions, waits, s.byAge(s.applyKeeping))
+	control.Define(task.Rules, waits, s.byAge(s.applyRules))
 	control.Define(task.RestoreReserve, waits, func(context.Context) (int64, error) { return 0, s.opt.Restore() })
 	control.Define(task.Sweep, waits, s.byAge(func(ctx context.Context) (int64, error) {
 		swept, err := s.SweepOrphans(ctx)
@@ -84,6 +85,13 @@ func (s *Service) Run(ctx context.Context, control *task.Control) {
 			control.Do(ctx, task.RestoreReserve)
 			s.FreeSoon()
 		}, task.Versions, task.Purge, task.RestoreReserve)
+	})
+	tasks.Go(func() {
+		control.Repeat(ctx, s.opt.PurgeEvery, s.opt.PurgeEvery, func() {
+			for left := true; left && ctx.Err() == nil; left = s.rulesLeft.Swap(false) {
+				control.Do(ctx, task.Rules)
+			}
+		}, task.Rules)
 	})
 	tasks.Go(func() {
 		control.Repeat(ctx, min(firstSweep, s.opt.SweepEvery), s.opt.SweepEvery, func() { control.Do(ctx, task.Sweep) }, task.Sweep)

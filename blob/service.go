@@ -126,8 +126,11 @@ type Service struct {
 
 	wakeup  chan struct{} // holds an element if Run has to look for garbage
 	holds   atomic.Bool   // garbage was held when it was looked at last
-	refused atomic.Int64  // the largest write that did not fit, in bytes, up to maxRefused
+	ruled   rulesCache
+	refused atomic.Int64 // the largest write that did not fit, in bytes, up to maxRefused
 	counts  counts
+
+	rulesLeft atomic.Bool // a run of rules ended before it was done
 }
 
 // New returns a Service for two stores that Bind has found to belong together.

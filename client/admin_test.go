@@ -127,7 +127,9 @@ func TestAdminErrorsNameTheOperation(t *testing.T) {
 		"show a place": testenv.Error(a.Place(ctx, place)), "change a place": testenv.Error(a.ChangePlace(ctx, place, wire.ChangePlace{})),
 		"list versions": last(a.Versions(ctx)), "show the versions of an account": testenv.Error(a.AccountVersions(ctx, "a")),
 		"set the versions of an account": testenv.Error(a.SetVersions(ctx, "a", wire.SetKeeping{}, client.UpdateOptions{})),
-		"start a task":                   testenv.Error(a.StartTask(ctx, "t")), "pause a task": testenv.Error(a.PauseTask(ctx, "t")), "resume a task": testenv.Error(a.ResumeTask(ctx, "t")),
+		"list rules":                     last(a.Rules(ctx)), "show the rules of an account": testenv.Error(a.AccountRules(ctx, "a")), "preview rules": last(a.PreviewRules(ctx, "a", nil)),
+		"set the rules of an account": testenv.Error(a.SetRules(ctx, "a", nil, client.UpdateOptions{})),
+		"start a task":                testenv.Error(a.StartTask(ctx, "t")), "pause a task": testenv.Error(a.PauseTask(ctx, "t")), "resume a task": testenv.Error(a.ResumeTask(ctx, "t")),
 	} {
 		if !errors.Is(err, client.ErrForbidden) || !strings.HasPrefix(err.Error(), "client: "+operation+": ") {
 			t.Errorf("%s: the error is %v", operation, err)

@@ -75,7 +75,7 @@ func checkVersions(page *wire.VersionPage) error {
 	for i := range page.Versions {
 		if v := &page.Versions[i]; v.Version == "" {
 			return invalid("version", "is missing")
-		} else if err := checkWord("by", v.By, maxWord); err != nil {
+		} else if err := checkLength("by", v.By, maxSubject); err != nil {
 			return err
 		}
 	}

@@ -114,7 +114,7 @@ var commonRows = []Row{
 	{Is: blob.ErrDigestMismatch, Code: wire.CodeDigestMismatch},
 	{Is: blob.ErrExpiryPast, Code: wire.CodeBadParameter, Detail: blob.ErrExpiryPast.Error()},
 	{Is: blob.ErrKeeping, Code: wire.CodeBadRequest},
-	{Is: metastore.ErrRules, Code: wire.CodeBadRequest},
+	{Is: metastore.ErrRules, Code: wire.CodeBadParameter},
 	{Is: metastore.ErrLocked, Code: wire.CodeLocked},
 	{Is: metastore.ErrLock, Code: wire.CodeBadParameter},
 	{Is: metastore.ErrNoLocks, Code: wire.CodeBadRequest},

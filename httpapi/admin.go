@@ -55,6 +55,13 @@ func adminRoutes(s *Server) []router.Route[operation] {
 		return s.admin.Keeping(x.Request.Context(), by(x), x.params.Get("account"))
 	})
 	answer("PUT", "versions/{account}", s.setKeeping)
+	add("GET", "rules", pageHandler(s.admin.RuledAccounts, func(p wire.RulesPage) int { return len(p.Accounts) }))
+	answer("GET", "rules/{account}", func(x *call, _ query) (any, error) {
+		return s.admin.Rules(x.Request.Context(), by(x), x.params.Get("account"))
+	})
+	answer("PUT", "rules/{account}", s.setRules)
+	answer("DELETE", "rules/{account}", s.deleteRules)
+	answer("POST", "rules/{account}/preview", s.previewRules)
 	add("GET", "damaged", pageHandler(s.admin.Damaged, func(p wire.DamagePage) int { return len(p.Damaged) }))
 	add("GET", "uploads", pageHandler(s.openUploads, func(p wire.OpenUploadPage) int { return len(p.Uploads) }))
 	add("GET", "actions", pageHandler(s.admin.Actions, func(p wire.ActionPage) int { return len(p.Actions) }))
@@ -127,6 +134,8 @@ func answering(do func(*call, query) (any, error), parameters []string) func(*ca
 		case wire.Group:
 			x.Fields.Set("Etag", body.ETag)
 		case wire.Keeping:
+			x.Fields.Set("Etag", body.ETag)
+		case wire.Rules:
 			x.Fields.Set("Etag", body.ETag)
 		case wire.IssuedKey:
 			x.Fields.Set("Etag", body.ETag)
@@ -245,6 +254,38 @@ func (s *Server) setKeeping(x *call, _ query) (any, error) {
 	}
 	k, err := s.admin.SetKeeping(x.Request.Context(), by(x), x.params.Get("account"), match, in)
 	return k, inDoubt(err, doubtError{})
+}
+
+func (s *Server) setRules(x *call, _ query) (any, error) {
+	match, err := matchOf(x)
+	if err != nil {
+		return nil, err
+	}
+	var in wire.SetRules
+	if _, err := x.readKnown(&in); err != nil {
+		return nil, err
+	}
+	if in.Rules == nil {
+		return nil, missingMember("rules")
+	}
+	r, err := s.admin.SetRules(x.Request.Context(), by(x), x.params.Get("account"), match, in)
+	return r, inDoubt(err, doubtError{})
+}
+
+func (s *Server) deleteRules(x *call, _ query) (any, error) {
+	match, err := matchOf(x)
+	if err == nil {
+		_, err = s.admin.SetRules(x.Request.Context(), by(x), x.params.Get("account"), match, wire.SetRules{})
+	}
+	return nil, inDoubt(err, doubtError{})
+}
+
+func (s *Server) previewRules(x *call, _ query) (any, error) {
+	var in wire.PreviewRules
+	if _, err := x.readKnown(&in); err != nil {
+		return nil, err
+	}
+	return s.admin.PreviewRules(x.Request.Context(), by(x), x.params.Get("account"), in)
 }
 
 func (s *Server) putAlias(x *call, _ query) (any, error) {

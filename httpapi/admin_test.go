@@ -70,31 +70,36 @@ func TestAdminMatrix(t *testing.T) {
 	_, boss := s.issue(t, access.NewKey{Grants: []keys.Grant{grantOf("admin")}, Group: "ops"})
 	tag := tagOf(boss)
 	operations := map[string]adminOperation{
-		"GET keys":                 {"GET", "keys", "", nil, false, true, 200},
-		"POST keys":                {"POST", "keys", `{"grants":[{"scopes":["read"],"accounts":["ours"]}]}`, nil, false, false, 201},
-		"GET keys/{keyId}":         {"GET", "keys/TENANT", "", nil, false, false, 200},
-		"PATCH keys/{keyId}":       {"PATCH", "keys/TENANT", `{"label":"x"}`, tag, false, false, 200},
-		"POST keys/{keyId}/revoke": {"POST", "keys/TENANT/revoke", "", nil, false, false, 200},
-		"GET groups":               {"GET", "groups", "", nil, false, true, 200},
-		"GET groups/{group}":       {"GET", "groups/tenant", "", nil, false, true, 200},
-		"PATCH groups/{group}":     {"PATCH", "groups/tenant", `{"limits":{"channels":5}}`, tag, true, false, 200},
-		"GET aliases":              {"GET", "aliases", "", nil, true, false, 200},
-		"PUT aliases/{bucket}":     {"PUT", "aliases/photos", `{"account":"ours"}`, nil, true, false, 200},
-		"DELETE aliases/{bucket}":  {"DELETE", "aliases/photos", "", nil, true, false, 204},
-		"GET places":               {"GET", "places", "", nil, false, true, 200},
-		"GET places/{account}":     {"GET", "places/ours", "", nil, false, false, 200},
-		"PATCH places/{account}":   {"PATCH", "places/ours?prefix=other%2F", `{"lists":"key"}`, nil, false, false, 200},
-		"GET versions":             {"GET", "versions", "", nil, false, true, 200},
-		"GET versions/{account}":   {"GET", "versions/ours", "", nil, false, false, 200},
-		"PUT versions/{account}":   {"PUT", "versions/ours", `{"keep":"on","most":5}`, tag, false, false, 200},
-		"GET damaged":              {"GET", "damaged", "", nil, true, false, 200},
-		"GET uploads":              {"GET", "uploads", "", nil, true, false, 200},
-		"GET actions":              {"GET", "actions", "", nil, false, true, 200},
-		"GET tasks":                {"GET", "tasks", "", nil, true, false, 200},
-		"POST tasks/{task}/start":  {"POST", "tasks/heal/start", "", nil, true, false, 200},
-		"POST tasks/{task}/pause":  {"POST", "tasks/purge/pause", "", nil, true, false, 200},
-		"POST tasks/{task}/resume": {"POST", "tasks/purge/resume", "", nil, true, false, 200},
-		"GET nodes":                {"GET", "nodes", "", nil, true, false, 200},
+		"GET keys":                     {"GET", "keys", "", nil, false, true, 200},
+		"POST keys":                    {"POST", "keys", `{"grants":[{"scopes":["read"],"accounts":["ours"]}]}`, nil, false, false, 201},
+		"GET keys/{keyId}":             {"GET", "keys/TENANT", "", nil, false, false, 200},
+		"PATCH keys/{keyId}":           {"PATCH", "keys/TENANT", `{"label":"x"}`, tag, false, false, 200},
+		"POST keys/{keyId}/revoke":     {"POST", "keys/TENANT/revoke", "", nil, false, false, 200},
+		"GET groups":                   {"GET", "groups", "", nil, false, true, 200},
+		"GET groups/{group}":           {"GET", "groups/tenant", "", nil, false, true, 200},
+		"PATCH groups/{group}":         {"PATCH", "groups/tenant", `{"limits":{"channels":5}}`, tag, true, false, 200},
+		"GET aliases":                  {"GET", "aliases", "", nil, true, false, 200},
+		"PUT aliases/{bucket}":         {"PUT", "aliases/photos", `{"account":"ours"}`, nil, true, false, 200},
+		"DELETE aliases/{bucket}":      {"DELETE", "aliases/photos", "", nil, true, false, 204},
+		"GET places":                   {"GET", "places", "", nil, false, true, 200},
+		"GET places/{account}":         {"GET", "places/ours", "", nil, false, false, 200},
+		"PATCH places/{account}":       {"PATCH", "places/ours?prefix=other%2F", `{"lists":"key"}`, nil, false, false, 200},
+		"GET versions":                 {"GET", "versions", "", nil, false, true, 200},
+		"GET versions/{account}":       {"GET", "versions/ours", "", nil, false, false, 200},
+		"PUT versions/{account}":       {"PUT", "versions/ours", `{"keep":"on","most":5}`, tag, false, false, 200},
+		"GET rules":                    {"GET", "rules", "", nil, false, true, 200},
+		"GET rules/{account}":          {"GET", "rules/ours", "", nil, false, false, 200},
+		"PUT rules/{account}":          {"PUT", "rules/ours", `{"rules":[{"id":"r","expireDays":9}]}`, tag, false, false, 200},
+		"DELETE rules/{account}":       {"DELETE", "rules/ours", "", tag, false, false, 204},
+		"POST rules/{account}/preview": {"POST", "rules/ours/preview", `{}`, nil, false, false, 200},
+		"GET damaged":                  {"GET", "damaged", "", nil, true, false, 200},
+		"GET uploads":                  {"GET", "uploads", "", nil, true, false, 200},
+		"GET actions":                  {"GET", "actions", "", nil, false, true, 200},
+		"GET tasks":                    {"GET", "tasks", "", nil, true, false, 200},
+		"POST tasks/{task}/start":      {"POST", "tasks/heal/start", "", nil, true, false, 200},
+		"POST tasks/{task}/pause":      {"POST", "tasks/purge/pause", "", nil, true, false, 200},
+		"POST tasks/{task}/resume":     {"POST", "tasks/purge/resume", "", nil, true, false, 200},
+		"GET nodes":                    {"GET", "nodes", "", nil, true, false, 200},
 	}
 	var routed []string
 	for _, r := range adminRoutes(s.Server) {
@@ -134,7 +139,7 @@ func TestAdminMatrix(t *testing.T) {
 				return 403, "account_forbidden"
 			case strings.Contains(o.path, "TENANT"):
 				return 404, "not_found"
-			case o.method == "POST", strings.Contains(o.path, "places/"), strings.Contains(o.path, "versions/"):
+			case o.method == "POST", strings.Contains(o.path, "places/"), strings.Contains(o.path, "versions/"), strings.Contains(o.path, "rules/"):
 				return 403, "beyond_key"
 			}
 			return o.want, ""

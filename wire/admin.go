@@ -287,3 +287,72 @@ type KeepingPage struct {
 	Accounts []Keeping `json:"accounts"`
 	Next     string    `json:"next,omitempty"`
 }
+
+// Rule removes blobs, versions and uploads. An absent member has no effect.
+type Rule struct {
+	ID       string            `json:"id"`
+	Disabled bool              `json:"disabled,omitzero"`
+	Prefix   string            `json:"prefix,omitempty"`
+	Tags     map[string]string `json:"tags,omitempty"`   // a blob has all of them
+	AtLeast  int64             `json:"atLeast,omitzero"` // bytes
+	Below    int64             `json:"below,omitzero"`   // bytes
+
+	ExpireDays int       `json:"expireDays,omitzero"` // removes a current blob, days after it was modified
+	ExpireOn   time.Time `json:"expireOn,omitzero"`   // and from this midnight in UTC on
+	DropDays   int       `json:"dropDays,omitzero"`   // removes a version, days after it ceased to be current
+	DropBeyond int       `json:"dropBeyond,omitzero"` // if so many newer ones are not current
+	AbortDays  int       `json:"abortDays,omitzero"`  // aborts an upload, days after it began
+	LoneMarks  bool      `json:"loneMarks,omitzero"`  // removes a mark if the name has nothing else
+}
+
+// SetRules is the request that sets an account's rules.
+type SetRules struct {
+	Rules []Rule `json:"rules"`
+}
+
+// RuleCounts are things that a rule has removed or would remove.
+type RuleCounts struct {
+	Blobs    int64 `json:"blobs,omitzero"` // current ones
+	Versions int64 `json:"versions,omitzero"`
+	Marks    int64 `json:"marks,omitzero"`
+	Uploads  int64 `json:"uploads,omitzero"`
+	Bytes    int64 `json:"bytes,omitzero"` // of all these
+}
+
+// RuleRun is a run of an account's rules over all that it has.
+type RuleRun struct {
+	Began  time.Time             `json:"began"`
+	Ended  time.Time             `json:"ended,omitzero"`
+	Looked int64                 `json:"looked"` // how many blobs, versions, marks and uploads were looked at
+	Taken  map[string]RuleCounts `json:"taken"`  // by the rules' ids
+}
+
+// Rules are an account's rules.
+type Rules struct {
+	Account string `json:"account"`
+	SetRules
+	Changed time.Time `json:"changed,omitzero"`
+	Next    time.Time `json:"next,omitzero"` // when the next run begins, unless one is in progress
+	Running *RuleRun  `json:"running,omitempty"`
+	Last    *RuleRun  `json:"last,omitempty"` // the last run that has ended
+	ETag    string    `json:"etag"`
+}
+
+// RulesPage is a page in the list of accounts with rules.
+type RulesPage struct {
+	Accounts []Rules `json:"accounts"`
+	Next     string  `json:"next,omitempty"`
+}
+
+// PreviewRules is the request for a part of a count.
+type PreviewRules struct {
+	Rules *[]Rule `json:"rules,omitempty"` // absent: the account's
+	After string  `json:"after,omitempty"` // the last part's Next
+}
+
+// RulesPreview is a part of a count of things that rules would remove now.
+type RulesPreview struct {
+	Looked int64                 `json:"looked"`
+	Taken  map[string]RuleCounts `json:"taken"`
+	Next   string                `json:"next,omitempty"` // absent: it is the last part
+}

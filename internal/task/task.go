@@ -11,6 +11,7 @@ const (
 	FreeGarbage       Name = "free_garbage"       // deletes the bytes of deleted contents (contents)
 	Purge             Name = "purge"              // removes expired rows (rows)
 	Versions          Name = "versions"           // applies changed settings to versions (versions)
+	Rules             Name = "rules"              // applies accounts' rules (removed things)
 	RestoreReserve    Name = "restore_reserve"    // reserves disk space for deletes again (nothing)
 	Sweep             Name = "sweep"              // deletes objects that nothing refers to (objects)
 	Settle            Name = "settle"             // collects accepted payments (settlements)
@@ -22,7 +23,7 @@ const (
 )
 
 // Names are all tasks.
-var Names = []Name{FreeGarbage, Purge, Versions, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
+var Names = []Name{FreeGarbage, Purge, Versions, Rules, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
 
 // rare are the tasks with a few runs a day at most.
 var rare = map[Name]bool{Sweep: true, Scrub: true, Compare: true}
@@ -30,10 +31,10 @@ var rare = map[Name]bool{Sweep: true, Scrub: true, Compare: true}
 // Pausable are the tasks that an operator may pause: those that delete, or only count. The others
 // find and repair damage while there is an intact copy, collect payments before they expire, or
 // keep the disk's reserve, so that a forgotten pause would lose data or money.
-var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Sweep: true, Census: true}
+var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Sweep: true, Census: true}
 
 // Startable are the tasks that an operator may start. The others run every second or minute.
-var Startable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Sweep: true, Scrub: true, Compare: true, Heal: true, Census: true}
+var Startable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Sweep: true, Scrub: true, Compare: true, Heal: true, Census: true}
 
 // Run is a task's run that has ended.
 type Run struct {
