@@ -35,26 +35,34 @@ func (a *Admin) SetRules(ctx context.Context, account string, rules []wire.Rule,
 // PreviewRules returns what rules would remove now, or the account's own ones if they are nil. It
 // returns the sums after each request, the last one without a Next.
 func (a *Admin) PreviewRules(ctx context.Context, account string, rules []wire.Rule) iter.Seq2[wire.RulesPreview, error] {
+	in := wire.PreviewRules{}
+	if rules != nil {
+		in.Rules = &rules
+	}
+	return SumPreviews(func(after string) (wire.RulesPreview, error) {
+		in.After = after
+		return adminCall(ctx, a.c, "preview rules", http.MethodPost, "rules/"+url.PathEscape(account)+"/preview", in, nil, func(p *wire.RulesPreview) error {
+			if p.Next == after && p.Next != "" {
+				return invalid("next", "is repeated")
+			}
+			return cmp.Or(checkTaken(p.Looked, p.Taken), checkWord("next", p.Next, maxSubject))
+		})
+	})
+}
+
+// SumPreviews returns the sums after each part of a preview, the last one without a Next. part
+// returns the part behind a Next.
+func SumPreviews(part func(after string) (wire.RulesPreview, error)) iter.Seq2[wire.RulesPreview, error] {
 	return func(yield func(wire.RulesPreview, error) bool) {
-		in := wire.PreviewRules{}
-		if rules != nil {
-			in.Rules = &rules
-		}
 		all := wire.RulesPreview{Taken: map[string]wire.RuleCounts{}}
 		for more := true; more; more = all.Next != "" {
-			in.After = all.Next
-			part, err := adminCall(ctx, a.c, "preview rules", http.MethodPost, "rules/"+url.PathEscape(account)+"/preview", in, nil, func(p *wire.RulesPreview) error {
-				if p.Next == in.After && p.Next != "" {
-					return invalid("next", "is repeated")
-				}
-				return cmp.Or(checkTaken(p.Looked, p.Taken), checkWord("next", p.Next, maxSubject))
-			})
+			p, err := part(all.Next)
 			if err != nil {
 				yield(wire.RulesPreview{}, err)
 				return
 			}
-			all.Looked, all.Next = all.Looked+part.Looked, part.Next
-			for id, c := range part.Taken {
+			all.Looked, all.Next = all.Looked+p.Looked, p.Next
+			for id, c := range p.Taken {
 				sum := all.Taken[id]
 				all.Taken[id] = wire.RuleCounts{Blobs: sum.Blobs + c.Blobs, Versions: sum.Versions + c.Versions, Marks: sum.Marks + c.Marks, Uploads: sum.Uploads + c.Uploads, Bytes: sum.Bytes + c.Bytes}
 			}

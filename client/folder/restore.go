@@ -18,9 +18,9 @@ var ErrNoVersion = errors.New("no such version of the blob is kept")
 // below it. The result is as Run returns it.
 //
 // If the time is zero, it restores the blobs that are deleted, each as it was before, but not those
-// below a prefix that have expired. Otherwise it also replaces blobs that have other content since.
-// It deletes nothing, and leaves alone a blob that changes meanwhile or has the content already.
-// A restored blob expires as the version does, or never if that is past.
+// below a prefix that have expired or were removed by a rule. Otherwise it also replaces blobs that
+// have other content since. It deletes nothing, and leaves alone a blob that changes meanwhile or
+// has the content already. A restored blob expires as the version does, or never if that is past.
 func (b *Batch) Restore(ctx context.Context, of []Item, at time.Time) (Summary, error) {
 	b.report(Event{Kind: Restoring, Number: -1})
 	return b.runListed(ctx, func(yield func(job, error) bool) {
@@ -43,6 +43,7 @@ type history struct {
 	name    string
 	current *client.VersionEntry // nil: it is deleted
 	then    *client.VersionEntry // as it was; nil: no such version is kept
+	mark    *client.VersionEntry // its newest deletion; nil: there is none
 	decided bool
 }
 
@@ -72,12 +73,15 @@ func (h *history) add(e *client.VersionEntry, at time.Time, below bool) {
 	if e.Current {
 		h.current = e
 	}
+	if e.Deleted && h.mark == nil {
+		h.mark = e
+	}
 	if h.decided || at.IsZero() && e.Deleted || !at.IsZero() && e.LastModified.After(at) {
 		return
 	}
 	h.decided = true
 	ended := !e.Since.IsZero() && !at.IsZero() && !e.Since.After(at)
-	expired := !e.Since.IsZero() && !e.Expires.IsZero() && !e.Since.Before(e.Expires)
+	expired := !e.Since.IsZero() && !e.Expires.IsZero() && !e.Since.Before(e.Expires) || h.mark != nil && strings.HasPrefix(h.mark.By, "rule:")
 	if !e.Deleted && !ended && (!expired || !below || !at.IsZero()) {
 		h.then = e
 	}

@@ -112,6 +112,8 @@ func TestCommandsOnBothWays(t *testing.T) {
 	}))(t)
 	testenv.Must(stores.Meta.RecordDamage(t.Context(), metastore.Damage{ExtentID: metastore.ExtentID{Content: b.Content}, Size: 9, Object: "o", Bad: 1, Reason: "differs"}))(t)
 
+	rules := filepath.Join(t.TempDir(), "rules.json")
+	testenv.OK(t, os.WriteFile(rules, []byte(`[{"id":"all","prefix":"n","expireOn":"2026-01-01T00:00:00Z"}]`), 0o600))
 	for _, c := range []struct {
 		line string
 		code int
@@ -134,6 +136,7 @@ func TestCommandsOnBothWays(t *testing.T) {
 		{"bucket remove NAME", cli.ExitNotFound}, {"bucket alias X eve", cli.ExitUsage},
 		{"bucket versions", 0}, {"bucket versions team", 0}, {"bucket versions team on --for 30d --most 5", 0}, {"bucket versions team off --for unlimited", 0}, {"bucket versions", 0},
 		{"bucket versions team on --for 1ms", cli.ExitFailed}, {"bucket versions team on --most none", cli.ExitUsage}, {"bucket versions team maybe", cli.ExitUsage}, {"bucket versions team --most 5", cli.ExitUsage},
+		{"bucket rules", 0}, {"bucket rules team", 0}, {"bucket rules team RULES --preview", 0}, {"bucket rules NAME RULES --yes", 0}, {"bucket rules team none", cli.ExitNotFound},
 		{"upload ls", 0}, {"upload ls teama", 0}, {"upload ls other", 0},
 		{"place set team --may-open --lists key READS", 0}, {"place set team/photos/ public READS", 0}, {"place set team/a b --prefix READS", cli.ExitUsage}, {"place set other public READS", cli.ExitRefused},
 		{"place set guarded public READS", cli.ExitRefused}, {"place show guarded READS", 0},
@@ -145,9 +148,9 @@ func TestCommandsOnBothWays(t *testing.T) {
 		for _, format := range []string{"", "--json"} {
 			got := map[string]ran{}
 			for way, flags := range a.ways {
-				line := strings.NewReplacer("S3FILE", "", "READS", "")
+				line := strings.NewReplacer("S3FILE", "", "READS", "", "RULES", rules)
 				if way == "database" { // a server has the settings
-					line = strings.NewReplacer("S3FILE", "--s3-secret-key-file "+s3, "READS", "--reads key")
+					line = strings.NewReplacer("S3FILE", "--s3-secret-key-file "+s3, "READS", "--reads key", "RULES", rules)
 				}
 				args := strings.Fields(line.Replace(c.line))
 				for i, arg := range args {

@@ -35,6 +35,7 @@ type Instance interface {
 	Running
 	Places
 	Keepings
+	Rules
 }
 
 // Keys administers API keys.
@@ -89,6 +90,14 @@ type Keepings interface {
 	Versions(ctx context.Context) iter.Seq2[wire.Keeping, error]
 	AccountVersions(ctx context.Context, account string) (wire.Keeping, error)
 	SetVersions(ctx context.Context, account string, set wire.SetKeeping, o client.UpdateOptions) (wire.Keeping, error)
+}
+
+// Rules administers the rules by which accounts lose blobs.
+type Rules interface {
+	Rules(ctx context.Context) iter.Seq2[wire.Rules, error]
+	AccountRules(ctx context.Context, account string) (wire.Rules, error)
+	SetRules(ctx context.Context, account string, rules []wire.Rule, o client.UpdateOptions) (wire.Rules, error)
+	PreviewRules(ctx context.Context, account string, rules []wire.Rule) iter.Seq2[wire.RulesPreview, error]
 }
 
 // Flags name the instance that a command administers: the flags of a server, or of a database.

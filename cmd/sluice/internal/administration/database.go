@@ -198,3 +198,21 @@ func (d *database) AccountVersions(ctx context.Context, account string) (wire.Ke
 func (d *database) SetVersions(ctx context.Context, account string, set wire.SetKeeping, o client.UpdateOptions) (wire.Keeping, error) {
 	return d.service.SetKeeping(ctx, d.by, account, same(o.IfMatch), set)
 }
+
+func (d *database) Rules(ctx context.Context) iter.Seq2[wire.Rules, error] {
+	return all(ctx, d.by, d.service.RuledAccounts, func(p wire.RulesPage) ([]wire.Rules, string) { return p.Accounts, p.Next })
+}
+
+func (d *database) AccountRules(ctx context.Context, account string) (wire.Rules, error) {
+	return d.service.Rules(ctx, d.by, account)
+}
+
+func (d *database) SetRules(ctx context.Context, account string, rules []wire.Rule, o client.UpdateOptions) (wire.Rules, error) {
+	return d.service.SetRules(ctx, d.by, account, same(o.IfMatch), wire.SetRules{Rules: rules})
+}
+
+func (d *database) PreviewRules(ctx context.Context, account string, rules []wire.Rule) iter.Seq2[wire.RulesPreview, error] {
+	return client.SumPreviews(func(after string) (wire.RulesPreview, error) {
+		return d.service.PreviewRules(ctx, d.by, account, wire.PreviewRules{Rules: &rules, After: after})
+	})
+}

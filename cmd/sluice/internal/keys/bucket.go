@@ -25,6 +25,7 @@ type Bucket struct {
 	Remove bucketRemove `cmd:"" aliases:"rm" help:"Remove an alias. The account's blobs remain."`
 
 	Versions bucketVersions `cmd:"" help:"Show or set which replaced and deleted blobs an account keeps."`
+	Rules    bucketRules    `cmd:"" help:"Show or set the rules by which blobs, versions and uploads are removed."`
 }
 
 type bucketAlias struct {
