@@ -8,6 +8,7 @@ import { keysPage } from "./adminkeys.js";
 import { groupsPage } from "./admingroups.js";
 import { placesPage } from "./adminplaces.js";
 import { versionsPage } from "./adminversions.js";
+import { rulesPage } from "./adminrules.js";
 import { nodesPage, tasksPage } from "./admintasks.js";
 import { actionsPage, damagedPage, uploadsPage } from "./adminlists.js";
 
@@ -22,6 +23,7 @@ const pages = [
   { path: "groups", title: "Groups", page: groupsPage },
   { path: "places", title: "Places", page: placesPage },
   { path: "versions", title: "Versions", page: versionsPage },
+  { path: "rules", title: "Rules", page: rulesPage },
   { path: "uploads", title: "Uploads", page: uploadsPage, all: true },
   { path: "damaged", title: "Damaged", page: damagedPage, all: true },
   { path: "tasks", title: "Tasks", page: tasksPage, all: true },

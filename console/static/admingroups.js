@@ -76,7 +76,7 @@ async function setLimits(group) {
 const units = ["", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /** Returns a limit as it is typed. */
-function written(member, n) {
+export function written(member, n) {
   if (n === undefined) return "";
   if (n < 0) return "unlimited";
   let unit = 0;
@@ -85,7 +85,7 @@ function written(member, n) {
 }
 
 /** Returns a limit that was typed: 0 for the default, -1 for none, and NaN for no limit at all. */
-function parsed(text) {
+export function parsed(text) {
   if (text.trim() === "") return 0;
   if (/^\s*(unlimited|none)\s*$/i.test(text)) return -1;
   const found = /^\s*(\d+)\s*(?:([KMGTP])(?:iB)?)?\s*$/i.exec(text);

@@ -5,6 +5,7 @@ import { Grid } from "./grid.js";
 import { count, some } from "./text.js";
 import { errorBox, openDialog, showError } from "./notice.js";
 import { link, show } from "./router.js";
+import { every } from "./live.js";
 import * as api from "./api.js";
 
 /**
@@ -53,6 +54,36 @@ export async function showList(main, signal, place, list) {
   signal.addEventListener("abort", () => grid.stop());
   place.keep(() => grid.place);
   await grid.start(place.before);
+}
+
+/**
+ * Shows a short list that is requested again and again. The focus stays on the same button.
+ * @param {HTMLElement} main
+ * @param {AbortSignal} signal
+ * @param {string|Node} title a node has its heading
+ * @param {string} about
+ * @param {string} path
+ * @param {(found: any, again: () => Promise<void>) => any} draw
+ * @param {Node[]} [actions]
+ */
+export async function liveList(main, signal, title, about, path, draw, actions = []) {
+  const place = h("div", null);
+  main.append(h("div", { class: "head" }, h("div", null, typeof title === "string" ? h("h1", null, title) : title, h("p", { class: "sub" }, about)), h("div", { class: "actions" }, actions)), place);
+  let shown = "";
+  const again = async () => {
+    try {
+      const found = await api.json(path, {}, { signal }), text = JSON.stringify(found);
+      if (text === shown || signal.aborted) return;
+      shown = text;
+      const focused = place.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
+      fill(place, draw(found, again));
+      if (focused) place.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
+    } catch (error) {
+      shown = "";
+      showError(place, error, signal);
+    }
+  };
+  await every(3000, signal, again);
 }
 
 /**

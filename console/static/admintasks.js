@@ -1,40 +1,10 @@
 // The pages of background tasks and of nodes, which are kept up to date.
 
-import { button, fill, h } from "./dom.js";
+import { h } from "./dom.js";
 import { count, duration, time, visible } from "./text.js";
-import { showError, toast } from "./notice.js";
-import { every } from "./live.js";
-import { badge, doing, table } from "./adminlist.js";
+import { toast } from "./notice.js";
+import { badge, doing, liveList, table } from "./adminlist.js";
 import * as api from "./api.js";
-
-/**
- * Shows a short list that is requested again and again. The focus stays on the same button.
- * @param {HTMLElement} main
- * @param {AbortSignal} signal
- * @param {string} title
- * @param {string} about
- * @param {string} path
- * @param {(found: any, again: () => Promise<void>) => Node} draw
- */
-async function liveList(main, signal, title, about, path, draw) {
-  const place = h("div", null);
-  main.append(h("div", { class: "head" }, h("div", null, h("h1", null, title), h("p", { class: "sub" }, about))), place);
-  let shown = "";
-  const again = async () => {
-    try {
-      const found = await api.json(path, {}, { signal }), text = JSON.stringify(found);
-      if (text === shown || signal.aborted) return;
-      shown = text;
-      const focused = place.contains(document.activeElement) && document.activeElement.getAttribute("aria-label");
-      fill(place, draw(found, again));
-      if (focused) place.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
-    } catch (error) {
-      shown = "";
-      showError(place, error, signal);
-    }
-  };
-  await every(3000, signal, again);
-}
 
 /** @type {import("./admin.js").Page} */
 export const tasksPage = (main, _parts, signal) => liveList(main, signal, "Tasks", "What the node that leads does in the background.", "v1/admin/tasks",

@@ -30,10 +30,10 @@ export function versionsPage(main, _parts, signal, place, may) {
 }
 
 /** Asks for an account. */
-async function choose(may) {
+export async function choose(may, title = "Set an account") {
   const field = /** @type {HTMLInputElement} */ (h("input", { id: "versions-account", value: may.key?.grants.find(administers)?.accounts?.[0], required: true, autocomplete: "off", spellcheck: "false",
     oninput: () => field.setCustomValidity(parseAccount(field.value.trim()).wrong) }));
-  const answer = await ask("Set an account", [h("label", { for: field.id }, "Account"), field], [{ label: "Cancel", value: "" }, { label: "Go on", value: "yes", class: "primary" }]);
+  const answer = await ask(title, [h("label", { for: field.id }, "Account"), field], [{ label: "Cancel", value: "" }, { label: "Go on", value: "yes", class: "primary" }]);
   return answer && parseAccount(field.value.trim()).account;
 }
 

@@ -1,7 +1,7 @@
 // The versions of a blob: when they were stored and by whom, with their ways back.
 
 import { button, fill, h } from "./dom.js";
-import { bytes, time, visibleText } from "./text.js";
+import { bytes, time, visible, visibleText } from "./text.js";
 import { errorBox, toast } from "./notice.js";
 import { link, show } from "./router.js";
 import { download } from "./download.js";
@@ -18,7 +18,7 @@ const shownAtOnce = 50;
  * @param {string|undefined} by the id of a key
  * @param {import("./rights.js").Rights|null} may
  */
-export const writer = (by, may) => by && h(may && !may.local ? "a" : "span", { href: may && !may.local && link("admin", "keys", by) }, h("code", null, by));
+export const writer = (by, may) => by && (by.startsWith("rule:") ? h("span", null, "the rule ", visible(by.slice(5))) : h(may && !may.local ? "a" : "span", { href: may && !may.local && link("admin", "keys", by) }, h("code", null, by)));
 
 /**
  * Returns the card of a blob's versions, or null if there are none beside the blob itself, or the

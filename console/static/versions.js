@@ -91,8 +91,8 @@ export async function countVersions(account, items, at, signal, progress) {
   const parts = [];
   for (const item of items) {
     const part = { item, blobs: [], bytes: 0 }, folder = item.kind === "folder";
-    const add = ({ name, current, then }) => {
-      if (!then || current?.version === then.version || (current && then.etag && current.etag === then.etag) || (folder && !at && expired(then))) return;
+    const add = ({ name, current, then, mark }) => {
+      if (!then || current?.version === then.version || (current && then.etag && current.etag === then.etag) || (folder && !at && (expired(then) || mark?.by?.startsWith("rule:")))) return;
       const { size, etag, version, expires } = then;
       part.blobs.push({ name, size, etag, version, expires: Date.parse(expires) > Date.now() ? expires : undefined, replaces: current?.etag, fresh: !current });
       part.bytes += size;
