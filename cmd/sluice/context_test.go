@@ -33,12 +33,13 @@ func TestContexts(t *testing.T) {
 	key := filepath.Join(testenv.MemoryDir(t), "key")
 	testenv.OK(t, os.WriteFile(key, []byte("sluice_a_b\n"), 0o600))
 	must(t, "context", "add", "prod", "https://blobs.example.org/sluice/", "--key-file", key)
-	must(t, "context", "add", "local", "http://localhost:9090")
-	if r := must(t, "context", "ls"); r.stdout != "  local  http://localhost:9090\n* prod   https://blobs.example.org/sluice  with a key\n" {
+	// Where no server listens.
+	must(t, "context", "add", "local", "http://localhost:1")
+	if r := must(t, "context", "ls"); r.stdout != "  local  http://localhost:1\n* prod   https://blobs.example.org/sluice  with a key\n" {
 		t.Errorf("the list is %q", r.stdout)
 	}
 	must(t, "context", "use", "local")
-	want := `{"name":"local","url":"http://localhost:9090","key":false,"current":true}` + "\n" +
+	want := `{"name":"local","url":"http://localhost:1","key":false,"current":true}` + "\n" +
 		`{"name":"prod","url":"https://blobs.example.org/sluice","key":true,"current":false}` + "\n"
 	if r := must(t, "context", "ls", "--json"); r.stdout != want {
 		t.Errorf("the list is %q, want %q", r.stdout, want)

@@ -86,10 +86,10 @@ func TestKeysHaveS3Secrets(t *testing.T) {
 // TestS3SecretsNeedTheirFile: without a file that only its owner may access, no key is created.
 func TestS3SecretsNeedTheirFile(t *testing.T) {
 	data := filepath.Join(testenv.MemoryDir(t), "data")
-	open := masterFile(t, "01")
+	open := masterFile(t, "ab") // names of folders have no such digits
 	testenv.OK(t, os.Chmod(open, 0o644))
 	short := filepath.Join(filepath.Dir(open), "short")
-	testenv.OK(t, os.WriteFile(short, []byte("0101\n"), 0o600))
+	testenv.OK(t, os.WriteFile(short, []byte("abab\n"), 0o600))
 	for want, args := range map[string][]string{
 		"openssl rand -hex 32": nil,
 		"chmod 600":            {"--s3-secret-key-file", open},
@@ -97,7 +97,7 @@ func TestS3SecretsNeedTheirFile(t *testing.T) {
 		"no such file":         {"--s3-secret-key-file", filepath.Join(filepath.Dir(open), "none")},
 	} {
 		r := sluice(keyCommandOn(data, "create", append([]string{"--scopes", "read", "--all-accounts", "--s3"}, args...)...)...)
-		if r.code != cli.ExitUsage || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "0101") {
+		if r.code != cli.ExitUsage || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "abab") {
 			t.Errorf("%q: exit code %d, %q, want %q", args, r.code, r.stderr, want)
 		}
 	}
