@@ -30,6 +30,7 @@ type CopyOptions struct {
 	Expires      time.Time              // zero if the copy does not expire
 	Restate      Restate                // may be nil
 	KeepDate     bool                   // see metastore.Copy
+	Restores     bool                   // see metastore.Copy
 	Source       metastore.Precondition // is called with the source; may be nil
 	Precondition metastore.Precondition // is called with the blob that the copy replaces; may be nil
 	Admit        Admit                  // may be nil
@@ -52,7 +53,7 @@ func (s *Service) Copy(ctx context.Context, o CopyOptions) (metastore.Blob, erro
 		return metastore.Blob{}, err
 	}
 	c := metastore.Copy{
-		From: o.From, FromVersion: o.FromVersion, Restated: o.Restated || o.Restate != nil, KeepDate: o.KeepDate, Precondition: o.Precondition,
+		From: o.From, FromVersion: o.FromVersion, Restated: o.Restated || o.Restate != nil, KeepDate: o.KeepDate, Restores: o.Restores, Precondition: o.Precondition,
 		To: metastore.Blob{
 			Account: o.To.Account, Name: o.To.Name, ContentType: o.ContentType, Metadata: o.Metadata, Owner: o.Owner, By: o.By, Lock: o.Lock, Expires: o.Expires,
 		},

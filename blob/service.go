@@ -129,6 +129,7 @@ type Service struct {
 	ruled   rulesCache
 	refused atomic.Int64 // the largest write that did not fit, in bytes, up to maxRefused
 	counts  counts
+	unkept  unkept
 
 	rulesLeft atomic.Bool // a run of rules ended before it was done
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice/access/actions"
 	"sluice/metastore"
@@ -27,6 +28,7 @@ func (s *Service) ListKeeping(ctx context.Context, after string, limit int) ([]m
 // SetKeeping changes which versions an account keeps; see metastore.Versions. A setting without
 // versions has neither a time nor a number. Otherwise it returns an ErrKeeping with the reason.
 func (s *Service) SetKeeping(ctx context.Context, account string, change func(*metastore.Keeping) (*actions.Act, error)) (metastore.Keeping, error) {
+	defer s.unkept.remember(account, time.Time{})
 	return s.meta.SetKeeping(ctx, account, func(k *metastore.Keeping) (*actions.Act, error) {
 		locked := k.Locks
 		act, err := change(k)
@@ -83,6 +85,33 @@ func (s *Service) removed(ctx context.Context, remove func() (metastore.Removed,
 		s.freeNow(ctx, out.Garbage)
 	}
 	return out, err
+}
+
+// Deleted returns the mark that is the newest version of a name without a blob, or a zero Blob. If
+// the account keeps no versions, it seldom asks the store: for unkeptFor it may not notice that the
+// setting was changed by another node.
+func (s *Service) Deleted(ctx context.Context, n metastore.BlobName) (metastore.Blob, error) {
+	account := n.Account
+	if of, ok := metastore.AccountOfMarkers(account); ok {
+		account = of
+	}
+	now := s.Now()
+	if s.unkept.remembered(account, now) {
+		return metastore.Blob{}, nil
+	}
+	k, err := s.meta.Keeping(ctx, account)
+	if err == nil && k.State == metastore.KeepNever {
+		s.unkept.remember(account, now.Add(unkeptFor))
+		return metastore.Blob{}, nil
+	}
+	if err != nil {
+		return metastore.Blob{}, err
+	}
+	page, err := s.meta.ListVersions(ctx, metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: n.Account, Prefix: n.Name, Limit: 1}})
+	if err != nil || len(page.Versions) == 0 || page.Versions[0].Name != n.Name || !page.Versions[0].Mark {
+		return metastore.Blob{}, err
+	}
+	return page.Versions[0], nil
 }
 
 // ListVersions returns a page of an account's versions.

@@ -92,7 +92,7 @@ var versionCases = []Case{
 		first, second := c.stored("a", "first"), c.stored("a", "second")
 		c.get("a").want(200).wantBody("second").wantHeader("Blob-Version", second)
 		mark := c.delete("a").want(204).made()
-		c.get("a").refused(404, "blob_not_found").wantNo("Blob-Deleted")
+		c.get("a").refused(404, "blob_not_found").wantHeader("Blob-Deleted", "true").wantHeader("Blob-Version", mark)
 		c.delete("a").want(204).wantNo("Blob-Version")
 		c.wantVersion(first, "a", "first").wantMatch("Cache-Control", "private, .*")
 		c.wantVersion(second, "a", "second")
@@ -165,6 +165,7 @@ var versionCases = []Case{
 		first := c.put("a", copied, "Content-Type", "text/x-test").want(204).made()
 		second := c.stored("a", "second")
 		again := c.post(c.version(first, "a"), c.copyBody("a", `"ifMatch": "*"`)).want(200).made()
+		c.post(c.version(first, "a"), c.copyBody("a")).want(200).wantHeader("Blob-Version", again)
 		c.get("a").want(200).wantBody(copied).wantHeader("Content-Type", "text/x-test").wantHeader("Blob-Version", again)
 		if got := c.wantVersions("a* a a"); got[0] != again || got[1] != second || got[2] != first {
 			c.fatalf("the versions are %s", got)

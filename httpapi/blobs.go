@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"sluice/access"
 	"sluice/blob"
 	"sluice/checksum"
+	"sluice/database"
 	"sluice/exchange"
 	"sluice/exchange/headers"
 	"sluice/exchange/transfer"
@@ -99,7 +101,17 @@ func (s *Server) getBlob(x *call) error {
 	if err != nil {
 		return err
 	}
-	return s.serveBlob(x, func() (*blob.Content, error) { return s.blobs.Open(x.Request.Context(), account, name) })
+	return s.serveBlob(x, func() (*blob.Content, error) {
+		c, err := s.blobs.Open(x.Request.Context(), account, name)
+		if errors.Is(err, database.ErrNotFound) && !x.linked && (x.Local || x.HoldsRead(account, name)) {
+			mark, failed := s.blobs.Deleted(x.Request.Context(), metastore.BlobName{Account: account, Name: name})
+			if err = cmp.Or(failed, err); mark.Mark {
+				x.Fields.Set(wire.HeaderBlobDeleted, "true")
+				x.Fields.Set(wire.HeaderBlobVersion, metastore.VersionOf(&mark).String())
+			}
+		}
+		return c, err
+	})
 }
 
 // serveBlob serves GET and HEAD in the order of RFC 9110, section 13.2.2: conditions, then the

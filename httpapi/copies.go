@@ -283,7 +283,7 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 		})
 	} else {
 		c := t.options
-		c.From, c.FromVersion, c.To, c.Owner, c.By = t.from, t.version, t.to, x.Owner(), x.By()
+		c.From, c.FromVersion, c.To, c.Owner, c.By, c.Restores = t.from, t.version, t.to, x.Owner(), x.By(), t.restores()
 		c.Source, c.Precondition, c.Admit, c.Permit = onSource, onDestination, admit, x.Recheck
 		b, err = s.blobs.Copy(x.Request.Context(), c)
 	}

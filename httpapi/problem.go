@@ -52,10 +52,11 @@ func newProblem(row exchange.Row, requestID string) wire.Problem {
 }
 
 // setProblem sets the header for an error response with a body of this length, and removes the
-// fields that the handler has set for its own response.
+// fields that the handler has set for its own response. The version of a mark remains.
 func setProblem(f *exchange.Fields, row exchange.Row, cause error, length int) {
+	marked := f.Has(wire.HeaderBlobDeleted)
 	maps.DeleteFunc(f.All(), func(name string, _ []string) bool {
-		return slices.Contains(blobHeaders, name) || strings.HasPrefix(name, wire.HeaderBlobMeta)
+		return slices.Contains(blobHeaders, name) && !(marked && name == wire.HeaderBlobVersion) || strings.HasPrefix(name, wire.HeaderBlobMeta)
 	})
 	if f.Has("Access-Control-Expose-Headers") {
 		f.Set("Access-Control-Expose-Headers", corsResponseHeaders)

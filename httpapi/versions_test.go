@@ -150,6 +150,36 @@ func TestRestoresDiscloseNothing(t *testing.T) {
 	}
 }
 
+// TestMarksAreForKeys reads a deleted blob as every caller: those who may read its versions learn
+// the mark. In an account without versions nobody learns one.
+// Invariant 207.
+func TestMarksAreForKeys(t *testing.T) {
+	for _, reads := range kindsOfReads {
+		l := newLinking(t, reads)
+		l.keep(t, ours)
+		owner := keyHeader(l.signer(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}}).credential)
+		path := l.store(t, "a/b")
+		res, _ := l.want(t, 204, "DELETE", path, "", owner...)
+		mark := res.Header.Get(wire.HeaderBlobVersion)
+		for who, by := range l.readers(t) {
+			for _, method := range []string{"GET", "HEAD"} {
+				asked, header := by(path, "a/b", false)
+				res, _ := l.do(t, method, asked, "", header...)
+				want := ""
+				if who == "reader" {
+					want = "404 true " + mark
+				}
+				got := fmt.Sprint(res.StatusCode, " ", res.Header.Get(wire.HeaderBlobDeleted), " ", res.Header.Get(wire.HeaderBlobVersion))
+				if shown := res.Header.Get(wire.HeaderBlobDeleted) + res.Header.Get(wire.HeaderBlobVersion); shown != "" && got != want || want != "" && got != want {
+					t.Errorf("%s of a deleted blob, reads %s, by %s: %s, want %s", method, reads, who, got, want)
+				}
+			}
+		}
+		res, _ = l.do(t, "GET", "/v1/blobs/"+ours+"2/a/b", "", owner...)
+		testenv.Equal(t, res.Header.Get(wire.HeaderBlobDeleted), "", "the mark in an account without versions")
+	}
+}
+
 // TestLinksAreForNoVersions: a link permits nothing with versions, and a link to create restores
 // no blob that was deleted.
 func TestLinksAreForNoVersions(t *testing.T) {

@@ -142,6 +142,7 @@ type Copy struct {
 	To           Blob         // only the members that CopyBlob names are used
 	Restated     bool         // whether the copy has the ContentType and the Metadata of To
 	KeepDate     bool         // whether a blob that is copied to itself keeps Modified and SharedSecond
+	Restores     bool         // whether nothing changes if To has the copy's bytes and members already, except By
 	Source       Precondition // is called with the source; may be nil
 	Precondition Precondition // is called with the blob that To replaces; may be nil
 }

@@ -95,16 +95,11 @@ func (s *Server) noObject(x *call, account, key string, err error) error {
 	if !errors.Is(err, exchange.ErrNoBlob) || !x.readsVersions(account, key) {
 		return err
 	}
-	ctx, at := x.Request.Context(), blob.Place(account, key)
-	keeping, failed := s.blobs.Keeping(ctx, account)
-	if failed != nil || keeping.State == metastore.KeepNever {
+	mark, failed := s.blobs.Deleted(x.Request.Context(), blob.Place(account, key))
+	if failed != nil || !mark.Mark {
 		return cmp.Or(failed, err)
 	}
-	page, failed := s.blobs.ListVersions(ctx, metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: at.Account, Prefix: at.Name, Limit: 1}})
-	if failed != nil || len(page.Versions) == 0 || page.Versions[0].Name != at.Name || !page.Versions[0].Mark {
-		return cmp.Or(failed, err)
-	}
-	return &refusal{code: "NoSuchKey", as: wire.CodeBlobNotFound, detail: "the object was deleted", fields: fieldsOfMark(&page.Versions[0])}
+	return &refusal{code: "NoSuchKey", as: wire.CodeBlobNotFound, detail: "the object was deleted", fields: fieldsOfMark(&mark)}
 }
 
 // remove deletes an object, or for good the version of it that is named. The caller may write the

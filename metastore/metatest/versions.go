@@ -22,6 +22,7 @@ var versionChecks = []dbtest.Check{
 	check("versions/marks", versionMarks),
 	check("versions/spared", versionSpared),
 	check("versions/again", versionAgain),
+	check("versions/restored-twice", versionRestoredTwice),
 }
 
 // keep makes account a keep versions.
@@ -322,5 +323,36 @@ func versionAgain(p *probe) {
 	dbtest.Value(p.Store.DeleteVersion(p.Ctx, metastore.Deletion{VersionName: version(first)}))
 	again, _ := p.Put("a", "n")
 	p.Must(!again.Modified.Before(third.Modified) && again.SharedSecond, "behind deleted versions: %+v after %v", again, third.Modified)
+	p.Audited()
+}
+
+// versionRestoredTwice restores versions of every kind of content twice, and with other members: a
+// restoration makes a version only if the current one differs.
+func versionRestoredTwice(p *probe) {
+	p.keep()
+	for i, kinds := range [][2][]metastore.Extent{
+		{{p.Extent(0, 0, 7)}, {p.Extent(0, 0, 7)}}, {{p.Inline(0, 0, []byte("7 bytes"))}, {p.Inline(0, 0, []byte("7 other"))}}, {nil, {p.Extent(0, 0, 7)}},
+	} {
+		name := fmt.Sprint("n", i)
+		first := p.put(metastore.Blob{Account: "a", Name: name, ContentType: "t", Metadata: "m"}, kinds[0]...)
+		other := p.put(metastore.Blob{Account: "a", Name: name, ContentType: "t", Metadata: "m"}, kinds[1]...)
+		restore := func(b metastore.Blob, to metastore.Blob) metastore.Blob {
+			v := metastore.VersionName{BlobName: blobName(b), Version: metastore.VersionOf(&b)}
+			to.Account, to.Name = "a", name
+			return dbtest.Value(p.Store.CopyBlob(p.Ctx, metastore.Copy{FromVersion: &v, Restores: true, To: to}))
+		}
+		restored := restore(first, metastore.Blob{By: "first"})
+		p.Must(len(p.versions(name)) == 3 && restored.By == "first", "a restoration: %+v", restored)
+		for _, again := range []metastore.Blob{first, restored} {
+			p.Equal(restore(again, metastore.Blob{By: "second"}), restored, "a repeated restoration")
+		}
+		p.Must(len(p.versions(name)) == 3, "%d versions after a repeated restoration of content %d", len(p.versions(name)), i)
+		restore(first, metastore.Blob{Owner: "x"})
+		p.Must(len(p.versions(name)) == 4, "%d versions after a restoration for another owner", len(p.versions(name)))
+		restore(other, metastore.Blob{})
+		p.remove("a", name)
+		restore(other, metastore.Blob{})
+		p.Must(len(p.versions(name)) == 7, "%d versions after a restoration of another version and of a deleted blob", len(p.versions(name)))
+	}
 	p.Audited()
 }

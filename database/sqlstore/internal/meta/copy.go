@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -102,12 +103,36 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 			return t.restate(&b, source)
 		}
 		b.By, b.Lock = c.To.By, c.To.Lock
+		if c.Restores && old.live && c.To.Lock == (metastore.Lock{}) {
+			same, err := t.sameCopy(&b, &old.storedBlob)
+			if same {
+				b = old.storedBlob
+			}
+			if same || err != nil {
+				return err
+			}
+		}
 		return t.writeCopy(&b, source, old)
 	})
 	if err != nil {
 		return metastore.Blob{}, err
 	}
 	return shown(b.Blob, s.db), nil
+}
+
+// sameCopy reports whether old has the bytes of b, as the same content or in the database, and all
+// that a writer states.
+func (t tx) sameCopy(b, old *storedBlob) (bool, error) {
+	if b.Size != old.Size || b.CRC64 != old.CRC64 || b.PartSize != old.PartSize || !bytes.Equal(b.SHA256, old.SHA256) ||
+		b.ContentType != old.ContentType || b.Metadata != old.Metadata || b.Owner != old.Owner || !b.Expires.Equal(old.Expires) {
+		return false, nil
+	}
+	if b.Content == old.Content || b.Size == 0 {
+		return true, nil
+	}
+	var one engine.Integer
+	return t.Row(`SELECT 1 FROM bodies x, bodies y WHERE x.content = $1 AND x.part = 0 AND x.off = 0 AND y.content = $2 AND y.part = 0 AND y.off = 0
+		AND x.body = y.body AND length(x.body) = CAST($3 AS BIGINT)`, engine.Args{b.Content[:], old.Content[:], b.Size}, &one)
 }
 
 func blobName(b metastore.Blob) metastore.BlobName {
