@@ -26,21 +26,33 @@ func (s *Service) Tasks(ctx context.Context, by By) (out wire.TaskList, err erro
 		if i := slices.IndexFunc(states, func(s database.Task) bool { return s.Name == t.Name }); i >= 0 {
 			t = states[i]
 		}
-		out.Tasks = append(out.Tasks, taskOf(t))
+		shown, err := s.taskOf(ctx, t)
+		if err != nil {
+			return wire.TaskList{}, err
+		}
+		out.Tasks = append(out.Tasks, shown)
 	}
 	return out, nil
 }
 
-func taskOf(t database.Task) wire.Task {
+// countedDue bounds the versions that are counted for a task that is paused.
+const countedDue = 10_000
+
+func (s *Service) taskOf(ctx context.Context, t database.Task) (wire.Task, error) {
 	name := task.Name(t.Name)
 	out := wire.Task{
 		Task: t.Name, Pausable: task.Pausable[name], Startable: task.Startable[name],
-		Paused: t.Paused, Wanted: t.Wanted, Running: t.Running, Next: t.Next,
+		Paused: t.Paused, Reason: t.Reason, Wanted: t.Wanted, Running: t.Running, Next: t.Next,
 	}
 	if last := t.Last; !last.Began.IsZero() {
 		out.Last = &wire.TaskRun{Began: last.Began, Seconds: float64(last.Took.Milliseconds()) / 1000, Handled: last.Count, Error: last.Error, Node: last.Node}
 	}
-	return out
+	if name != task.Versions || t.Paused.IsZero() {
+		return out, nil
+	}
+	versions, bytes, err := s.store.CountDue(ctx, countedDue)
+	out.Due = &wire.TaskDue{Versions: versions, Bytes: bytes, More: versions == countedDue}
+	return out, err
 }
 
 // StartTask lets the leader make a run of a task soon, or joins the run in progress. It has no
@@ -51,12 +63,20 @@ func (s *Service) StartTask(ctx context.Context, by By, name string) (wire.Task,
 		case !task.Startable[task.Name(name)]:
 			return fmt.Errorf("%w: the task %s cannot be started: it runs by itself, every second or minute", ErrConflict, name)
 		case !t.Paused.IsZero():
-			return fmt.Errorf("%w: the task %s is paused: resume it first", ErrConflict, name)
+			return fmt.Errorf("%w: the task %s is paused%s: resume it first", ErrConflict, name, because(t.Reason))
 		case t.Wanted.IsZero():
 			t.Wanted = now
 		}
 		return nil
 	})
+}
+
+// because returns a reason, if there is one, as the end of a sentence.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ", because " + reason
 }
 
 // PauseTask ends a task's run and pending start, and lets none begin until ResumeTask.
@@ -75,7 +95,7 @@ func (s *Service) PauseTask(ctx context.Context, by By, name string) (wire.Task,
 // ResumeTask ends a task's pause.
 func (s *Service) ResumeTask(ctx context.Context, by By, name string) (wire.Task, error) {
 	return s.changeTask(ctx, by, name, "task.resume", func(_ time.Time, t *database.Task) error {
-		t.Paused = time.Time{}
+		t.Paused, t.Reason = time.Time{}, ""
 		return nil
 	})
 }
@@ -83,6 +103,7 @@ func (s *Service) ResumeTask(ctx context.Context, by By, name string) (wire.Task
 // asked is the part of a task that administrators change, for the record.
 type asked struct {
 	Paused time.Time `json:"paused,omitzero"`
+	Reason string    `json:"reason,omitempty"`
 	Wanted time.Time `json:"wanted,omitzero"`
 }
 
@@ -95,17 +116,19 @@ func (s *Service) changeTask(ctx context.Context, by By, name, action string, ch
 			return fmt.Errorf("%w: the task %.40q", ErrNotFound, name)
 		}
 		t, err := s.store.ChangeTask(ctx, name, func(now time.Time, t *database.Task) (*actions.Act, error) {
-			before := asked{t.Paused, t.Wanted}
+			before := asked{t.Paused, t.Reason, t.Wanted}
 			if err := change(now, t); err != nil {
 				return nil, err
 			}
-			after := asked{t.Paused, t.Wanted}
+			after := asked{t.Paused, t.Reason, t.Wanted}
 			if after == before {
 				return nil, nil
 			}
 			return a.act(action, name, nil, before, after)
 		})
-		out = taskOf(t)
+		if err == nil {
+			out, err = s.taskOf(ctx, t)
+		}
 		return err
 	})
 	if err != nil {

@@ -3,12 +3,17 @@ package admin_test
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"sluice/access/actions"
 	"sluice/admin"
 	"sluice/database"
 	"sluice/internal/task"
+	"sluice/metastore"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -53,15 +58,15 @@ func TestTasksAreChanged(t *testing.T) {
 			testenv.Equal(t, try(o.ResumeTask, name, nil).Paused.IsZero(), true, "resumed")
 			try(o.ResumeTask, name, nil)
 		}
-		testenv.Equal(t, pausable, "free_garbage purge versions sweep census ", "tasks that may be paused")
-		testenv.Equal(t, startable, "free_garbage purge versions sweep scrub compare heal census ", "tasks that may be started")
+		testenv.Equal(t, pausable, "free_garbage purge versions rules sweep census ", "tasks that may be paused")
+		testenv.Equal(t, startable, "free_garbage purge versions rules sweep scrub compare heal census ", "tasks that may be started")
 		made := map[string]int{}
 		var last actions.Action
 		for _, a := range testenv.Must(o.store.ListActions(t.Context(), "", 100))(t) {
 			made[a.Name]++
 			last = a
 		}
-		testenv.Equal(t, fmt.Sprint(made), "map[task.pause:5 task.resume:5 task.start:8]", "recorded actions")
+		testenv.Equal(t, fmt.Sprint(made), "map[task.pause:6 task.resume:6 task.start:9]", "recorded actions")
 		if last.Subject != "free_garbage" || last.From != operator.From || string(last.Before) != "{}" || len(last.After) < 20 {
 			t.Errorf("the first action: %+v, %s, %s", last, last.Before, last.After)
 		}
@@ -88,4 +93,45 @@ func TestTasksAndNodesAreShown(t *testing.T) {
 	if n := nodes[0]; n.Name != "a" || n.Version != "1.2.3" || n.Ready || n.Reason != node.Reason || !n.Leader || n.Since.IsZero() {
 		t.Errorf("the node: %+v", n)
 	}
+}
+
+// TestWaitingTaskIsShown: a task that the store has paused is shown with the reason and what
+// is due, is not started, and its reason is in the record of its end.
+// Invariant 215.
+func TestWaitingTaskIsShown(t *testing.T) {
+	onBoth(t, func(t *testing.T, o *office) {
+		put := func() {
+			t.Helper()
+			b := metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(o.store.Now()), Size: 7}
+			testenv.Must(o.store.CommitBlob(t.Context(), b, []metastore.Extent{{Size: 7, Blocks: []uint32{1}, Body: []byte("content")}}, nil))(t)
+		}
+		testenv.Must(o.store.SetKeeping(t.Context(), "a", func(k *metastore.Keeping) (*actions.Act, error) {
+			k.State, k.For = metastore.KeepOn, time.Microsecond
+			return nil, nil
+		}))(t)
+		put()
+		put()
+		testenv.OK(t, o.store.BeginGeneration(t.Context(), 1, 2, 0, database.KeptObjects{}, "it was restored"))
+		shown := func() wire.Task {
+			t.Helper()
+			list := testenv.Must(o.Tasks(t.Context(), operator))(t).Tasks
+			return list[slices.IndexFunc(list, func(one wire.Task) bool { return one.Task == "versions" })]
+		}
+		if one := shown(); one.Paused.IsZero() || one.Reason != "it was restored" || one.Due == nil || *one.Due != (wire.TaskDue{Versions: 1, Bytes: 7}) {
+			t.Errorf("the task is %+v", one)
+		}
+		_, err := o.StartTask(t.Context(), operator, "versions")
+		if testenv.Is(t, err, admin.ErrConflict, "a start"); !strings.Contains(err.Error(), "because it was restored") {
+			t.Errorf("a start: %v", err)
+		}
+		testenv.Equal(t, testenv.Must(o.PauseTask(t.Context(), operator, "versions"))(t).Reason, "it was restored", "the reason after a pause")
+		one := testenv.Must(o.ResumeTask(t.Context(), operator, "versions"))(t)
+		if one.Reason != "" || one.Due != nil || !one.Paused.IsZero() || !reflect.DeepEqual(one, shown()) {
+			t.Errorf("the resumed task is %+v", one)
+		}
+		last := testenv.Must(o.store.ListActions(t.Context(), "", 1))(t)[0]
+		if last.Name != "task.resume" || !strings.Contains(string(last.Before), `"reason":"it was restored"`) || string(last.After) != "{}" {
+			t.Errorf("the record is %+v", last)
+		}
+	})
 }

@@ -18,30 +18,27 @@ func (s *Service) Purge(ctx context.Context) error {
 
 // purge is Purge, and returns the number of rows that it handled.
 func (s *Service) purge(ctx context.Context) (rows int64, err error) {
-	for _, step := range []func(context.Context, int) (int, error){s.meta.Purge, s.opt.PurgeMore} {
-		n, err := s.purgeBy(ctx, step)
-		if rows += n; err != nil {
-			return rows, err
-		}
-	}
-	return rows, nil
+	return s.purgeBy(ctx, s.meta.Purge, s.opt.PurgeMore)
 }
 
-// purgeBy repeats a step, which handles a number of rows at most, until it has handled all.
-func (s *Service) purgeBy(ctx context.Context, step func(context.Context, int) (int, error)) (rows int64, err error) {
+// purgeBy repeats steps, which handle a number of rows at most, each until it has handled all.
+func (s *Service) purgeBy(ctx context.Context, steps ...func(context.Context, int) (int, error)) (rows int64, err error) {
 	const batch = 500
 	pace := s.newPacer()
-	for {
+	for len(steps) > 0 {
 		size, err := pace.next(ctx, batch)
 		if err != nil {
 			return rows, err
 		}
-		n, err := step(ctx, size)
-		rows += int64(n)
-		if err != nil || n == 0 {
+		n, err := steps[0](ctx, size)
+		if rows += int64(n); err != nil {
 			return rows, err
 		}
+		if n == 0 {
+			steps = steps[1:]
+		}
 	}
+	return rows, nil
 }
 
 // Run's times. It waits for garbageDelay after garbage arose, so that a stream of overwrites
@@ -52,13 +49,13 @@ const (
 	firstSweep   = 5 * time.Minute
 )
 
-// Run frees garbage soon after it arises, purges, applies rules and changed settings of versions
-// every Options.PurgeEvery, sweeps orphans after five minutes and then every Options.SweepEvery,
-// and checks what is stored (see integrity.Checker), until ctx ends. These tasks do not wait for
-// each other. While requests are in progress they work in small steps with pauses between them.
-// control makes their runs; while the Fence waits, they are not made. A failed step is retried at
-// the next interval. While database.Clock has a DeletionErr nothing is deleted because of its age;
-// garbage that needs no grace period is still freed.
+// Run frees garbage soon after it arises, purges rows and versions and applies rules every
+// Options.PurgeEvery, sweeps orphans after five minutes and then every Options.SweepEvery, and
+// checks stored bytes (see integrity.Checker), until ctx ends. These tasks do not wait for each
+// other. While requests are in progress they work in small steps with pauses between them. control
+// makes their runs; while the Fence waits, they are not made. A failed step is retried at the next
+// interval. While database.Clock has a DeletionErr nothing is deleted because of its age; garbage
+// that needs no grace period is still freed.
 func (s *Service) Run(ctx context.Context, control *task.Control) {
 	waits := func(err error) bool { return errors.Is(err, history.ErrFenceWaits) || errors.Is(err, errAge) }
 	free := s.byAge(s.freeGarbage)
@@ -67,7 +64,7 @@ func (s *Service) Run(ctx context.Context, control *task.Control) {
 	}
 	control.Define(task.FreeGarbage, waits, free)
 	control.Define(task.Purge, waits, s.byAge(s.purge))
-	control.Define(task.Versions, waits, s.byAge(s.applyKeeping))
+	control.Define(task.Versions, waits, s.byAge(s.purgeVersions))
 	control.Define(task.Rules, waits, s.byAge(s.applyRules))
 	control.Define(task.RestoreReserve, waits, func(context.Context) (int64, error) { return 0, s.opt.Restore() })
 	control.Define(task.Sweep, waits, s.byAge(func(ctx context.Context) (int64, error) {

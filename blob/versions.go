@@ -147,8 +147,8 @@ func (s *Service) ListKeyVersions(ctx context.Context, q metastore.VersionQuery)
 	return page, nil
 }
 
-// applyKeeping applies changed settings to the versions that there were before, and returns how
-// many.
-func (s *Service) applyKeeping(ctx context.Context) (versions int64, err error) {
-	return s.purgeBy(ctx, s.meta.ApplyKeeping)
+// purgeVersions applies changed settings to the versions that there were before, and deletes those
+// that are due. It returns the number of versions that it handled.
+func (s *Service) purgeVersions(ctx context.Context) (versions int64, err error) {
+	return s.purgeBy(ctx, s.meta.ApplyKeeping, s.meta.PurgeVersions)
 }

@@ -202,7 +202,12 @@ func checkTask(t *wire.Task) error {
 			return err
 		}
 	}
-	return checkID("task", t.Task)
+	if due := t.Due; due != nil {
+		if err := cmp.Or(checkSize("versions", due.Versions, math.MaxInt64), checkSize("bytes", due.Bytes, math.MaxInt64)); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(checkID("task", t.Task), checkLength("reason", t.Reason, maxSentence))
 }
 
 func checkNode(n *wire.Node) error {

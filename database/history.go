@@ -99,10 +99,11 @@ type History interface {
 	RecordSetback(ctx context.Context, generation int64, how string) error
 
 	// BeginGeneration replaces a generation by a later one, which begins without a setback, and in
-	// which objects are kept. No record is Outside then. If number is not 0, it adds the record
-	// with that number, which must be greater than all, and a new owner. It returns ErrNotFound if
-	// the database has another generation than old.
-	BeginGeneration(ctx context.Context, old, next, number int64, kept KeptObjects) error
+	// which objects are kept. No record is Outside then. It pauses the tasks task.Waiting for the
+	// reason; see Tasks. If number is not 0, it adds the record with that number, which must be
+	// greater than all, and a new owner. It returns ErrNotFound if the database has another
+	// generation than old.
+	BeginGeneration(ctx context.Context, old, next, number int64, kept KeptObjects, reason string) error
 
 	// ReleaseObjects makes Kept zero.
 	ReleaseObjects(ctx context.Context) error

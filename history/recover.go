@@ -63,7 +63,7 @@ func Recover(ctx context.Context, db database.History, bytes bytestore.Store, ke
 			return 0, err
 		}
 		generation = max(now.Generation, latest.generation) + 1
-		if err := db.BeginGeneration(ctx, now.Generation, generation, number, kept); err != nil {
+		if err := db.BeginGeneration(ctx, now.Generation, generation, number, kept, "the instance was set back and recovered"); err != nil {
 			return 0, err
 		}
 		if now, err = db.History(ctx); err != nil {

@@ -102,7 +102,7 @@ func TestSetbackOfTheDatabase(t *testing.T) {
 	f.stop()
 	f.start()
 	f.refuses("after another start")
-	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 2, 9, database.KeptObjects{}))
+	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 2, 9, database.KeptObjects{}, ""))
 	_ = f.node.check(t.Context())
 	testenv.Check(t, f.node.Err())
 	for _, id := range []string{"two", "three", "four"} {
@@ -150,7 +150,7 @@ func TestSetbackIsKnownToAllNodes(t *testing.T) {
 		_ = p.check(t.Context())
 		testenv.Is(t, p.Err(), database.ErrSetBack, "after it was recorded")
 	}
-	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 4, 9, database.KeptObjects{}))
+	testenv.Check(t, f.db.BeginGeneration(t.Context(), 1, 4, 9, database.KeptObjects{}, ""))
 	for _, p := range []*History{f.node, other} {
 		_ = p.check(t.Context())
 		testenv.Is(t, p.Err(), nil, "in the next generation")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"sluice/backup"
 	"sluice/bytestore"
@@ -270,5 +271,5 @@ func (r *restorer) beginGeneration(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	next := max(now.Generation, r.manifest.Generation) + 1
-	return next, r.target.SQL.BeginGeneration(ctx, now.Generation, next, 0, database.KeptObjects{})
+	return next, r.target.SQL.BeginGeneration(ctx, now.Generation, next, 0, database.KeptObjects{}, "the instance was restored from a backup of "+r.manifest.Snapshot.UTC().Format(time.RFC3339))
 }

@@ -256,7 +256,7 @@ type Rules interface {
 	// ApplyRules looks at up to limit things in the account with the rules that are due first, and
 	// removes those that its rules remove now, in one transaction with the run's progress. It
 	// returns how many it has removed, and whether it has to be called again. It returns ErrClock,
-	// without effect, while DeletionErr is not nil.
+	// without effect, while DeletionErr is not nil, and does nothing while its task is paused.
 	ApplyRules(ctx context.Context, limit int) (removed int64, more bool, err error)
 
 	// CountRules returns what rules would remove now: it looks at up to limit things of an account

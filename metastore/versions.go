@@ -99,6 +99,8 @@ func (k *Keeping) MaxLock() time.Duration { return cmp.Or(k.LockMost, MaxLock) }
 // is. It stays where it is or becomes a version that is not current, and goes when both its lock
 // and its time to be kept have ended. Marks have no locks.
 type Versions interface {
+	DueVersions
+
 	// Keeping returns an account's setting, zero if there is none.
 	Keeping(ctx context.Context, account string) (Keeping, error)
 
@@ -111,10 +113,6 @@ type Versions interface {
 
 	// ListKeeping returns up to limit accounts with settings, sorted, beginning after after.
 	ListKeeping(ctx context.Context, after string, limit int) ([]AccountKeeping, error)
-
-	// ApplyKeeping treats up to limit older versions by the settings that have changed, at least a
-	// minute after the change, and returns how many it has treated: 0 if there are no more.
-	ApplyKeeping(ctx context.Context, limit int) (int, error)
 
 	// OpenVersion is OpenBlob for a version, current or not. A mark is returned as a Blob with
 	// Mark. It returns ErrNotFound if there is no such version.
@@ -141,6 +139,22 @@ type Versions interface {
 	// without versions it returns the blobs. An expired blob is listed as a version until it is
 	// purged.
 	ListVersions(ctx context.Context, q VersionQuery) (VersionPage, error)
+}
+
+// DueVersions deletes the versions that need not be kept any more. It deletes none while its task
+// is paused; see database.Tasks.
+type DueVersions interface {
+	// ApplyKeeping treats up to limit older versions by the settings that have changed, at least a
+	// minute after the change, and returns how many it has treated: 0 if there are no more.
+	ApplyKeeping(ctx context.Context, limit int) (int, error)
+
+	// PurgeVersions deletes up to limit versions that are due, and returns how many: 0 if there are
+	// no more. It returns database.ErrClock, without effect, while DeletionErr is not nil.
+	PurgeVersions(ctx context.Context, limit int) (int, error)
+
+	// CountDue counts the versions that PurgeVersions would delete now, and their bytes; at most
+	// limit.
+	CountDue(ctx context.Context, limit int) (versions, bytes int64, err error)
 }
 
 // kept begins the accounts that KeptOf returns, behind all accounts of markers.

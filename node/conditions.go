@@ -41,7 +41,7 @@ func (n *Node) ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// readyTimeout is how long a scrape of the metrics waits for the stores.
+// readyTimeout is how long a scrape waits for the stores.
 const readyTimeout = time.Second
 
 // unmetConditions returns the conditions that are not met now. It shares its checks with /readyz.

@@ -38,7 +38,7 @@ func watchDatabaseClock(ctx context.Context, clock timekeeper, wall func() time.
 	w := &clockWatch{clock: clock, wall: wall, log: log}
 	w.keep(ctx)
 	for {
-		w.look()
+		w.look(ctx)
 		select {
 		case <-ctx.Done():
 			last, stop := context.WithTimeout(context.WithoutCancel(ctx), keepAtEnd)
@@ -62,8 +62,9 @@ type clockWatch struct {
 	warned time.Duration // the wall clock's difference
 }
 
-// look logs each change.
-func (w *clockWatch) look() {
+// look logs each change, and keeps the time then: the database knows soon whether the clock was set
+// or its time was adopted.
+func (w *clockWatch) look(ctx context.Context) {
 	switch err := w.clock.DeletionErr(); {
 	case err != nil && !w.paused:
 		w.paused = true
@@ -72,9 +73,11 @@ func (w *clockWatch) look() {
 			level = slog.LevelInfo // as after each night in which the machine was off
 		}
 		w.log.Log(context.Background(), level, "deletions pause", "error", err)
+		w.keep(ctx)
 	case err == nil && w.paused:
 		w.paused = false
 		w.log.Info("deletions continue", "time", w.clock.Now())
+		w.keep(ctx)
 	}
 	ahead := w.wall().Sub(w.clock.Now())
 	if ahead.Abs() <= clockWarn {

@@ -145,7 +145,7 @@ func registerTasks(set *metrics.Set, tasks *taskLog) {
 			}
 			return math.NaN()
 		})
-	set.Gauges("sluice_task_paused", "1 while an operator has paused a task, on the leader; otherwise 0.", "task", pausable,
+	set.Gauges("sluice_task_paused", "1 while a task is paused, on the leader; otherwise 0.", "task", pausable,
 		func(name string) float64 { return number(tasks.paused(name)) })
 	last := func(name, help string, of func(taskHistory) float64) {
 		set.Gauges(name, help+" Absent before the first run on this node.", "task", names, func(name string) float64 {

@@ -27,7 +27,7 @@ func (n *Node) newS3() *s3api.Server {
 	})
 }
 
-// externalHost returns the host name of the external URL, which was validated, or "".
+// externalHost returns the external URL's host name, which was validated, or "".
 func (n *Node) externalHost() string {
 	external, err := url.Parse(n.config.ExternalURL)
 	if err != nil {

@@ -26,7 +26,7 @@ func (c *Config) place(channels *paychan.Service) string {
 	return fmt.Sprintf("chain %d, receiver %s, module %s", c.PaidOn.ID, receiver, module)
 }
 
-// settlementStore is the part of the metadata that recordPlace uses.
+// settlementStore has the metadata that recordPlace uses.
 type settlementStore interface {
 	database.Properties
 	Unsettled(ctx context.Context) (ledger.Unsettled, error)

@@ -97,12 +97,16 @@ func (b *taskBoard) exchange(ctx context.Context) error {
 
 // pause pauses the tasks that are paused, and continues the others.
 func (b *taskBoard) pause(list []database.Task) {
-	paused := map[task.Name]bool{}
+	states := map[task.Name]database.Task{}
 	for _, t := range list {
-		paused[task.Name(t.Name)] = !t.Paused.IsZero()
+		states[task.Name(t.Name)] = t
 	}
 	for name := range task.Pausable {
-		b.control.Pause(name, paused[name])
+		t := states[name]
+		if was, _ := b.control.Paused(name); !was && t.Reason != "" {
+			b.log.Warn("a background task waits until it is resumed: sluice task list shows what it would delete", "task", t.Name, "reason", t.Reason)
+		}
+		b.control.Pause(name, !t.Paused.IsZero())
 	}
 }
 

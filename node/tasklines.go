@@ -53,7 +53,7 @@ func worthALine(run task.Run) bool {
 	switch run.Task {
 	case task.Sweep, task.Scrub:
 		return true
-	case task.FreeGarbage, task.Purge, task.Settle, task.Heal:
+	case task.FreeGarbage, task.Purge, task.Versions, task.Settle, task.Heal:
 		return run.Count > 0
 	default:
 		return false

@@ -174,10 +174,19 @@ type Task struct {
 	Pausable  bool      `json:"pausable"`
 	Startable bool      `json:"startable"`
 	Paused    time.Time `json:"paused,omitzero"`  // since when
+	Reason    string    `json:"reason,omitempty"` // why it is paused; absent: an operator has paused it
+	Due       *TaskDue  `json:"due,omitempty"`    // of a paused task that deletes versions
 	Wanted    time.Time `json:"wanted,omitzero"`  // when the start was requested that no run has served yet
 	Running   time.Time `json:"running,omitzero"` // since when
 	Next      time.Time `json:"next,omitzero"`    // absent: not known
 	Last      *TaskRun  `json:"last,omitempty"`
+}
+
+// TaskDue are the versions that a paused task would delete now.
+type TaskDue struct {
+	Versions int64 `json:"versions"`
+	Bytes    int64 `json:"bytes"`
+	More     bool  `json:"more,omitempty"` // there may be more, which were not counted
 }
 
 // TaskRun is a task's run that has ended.

@@ -98,17 +98,17 @@ func historySetback(p *Probe) {
 		p.Fail("%d lines are recorded", len(lines))
 	}
 	p.Is(Error(p.Store.AddRecord(p.Ctx, 1, r, "")), database.ErrNotFound, "a record after a setback")
-	p.Is(p.Store.BeginGeneration(p.Ctx, 2, 3, 9, database.KeptObjects{}), database.ErrNotFound, "a generation after one that there is not")
+	p.Is(p.Store.BeginGeneration(p.Ctx, 2, 3, 9, database.KeptObjects{}, ""), database.ErrNotFound, "a generation after one that there is not")
 	kept := database.KeptObjects{MadeBefore: p.Clock.Now(), Until: p.Clock.Now().Add(time.Hour)}
-	p.OK(p.Store.BeginGeneration(p.Ctx, 1, 3, 9, kept), "a generation")
-	p.Is(p.Store.BeginGeneration(p.Ctx, 1, 3, 10, kept), database.ErrNotFound, "the same generation again")
+	p.OK(p.Store.BeginGeneration(p.Ctx, 1, 3, 9, kept, ""), "a generation")
+	p.Is(p.Store.BeginGeneration(p.Ctx, 1, 3, 10, kept, ""), database.ErrNotFound, "the same generation again")
 	now := Value(p.Store.History(p.Ctx))
 	p.Must(now.Newest.Number == 9 && now.Newest.Owner != r.Owner, "the first record of the next generation is %v", now.Newest)
 	p.Equal(now, database.HistoryState{Generation: 3, Newest: now.Newest, Kept: kept}, "the history of the next generation")
 	p.OK(p.Store.ReleaseObjects(p.Ctx), "a release")
 	p.Equal(Value(p.Store.History(p.Ctx)), database.HistoryState{Generation: 3, Newest: now.Newest}, "the history after a release")
-	p.Is(p.Store.BeginGeneration(p.Ctx, 3, 3, 10, kept), database.ErrNotFound, "the same generation again")
-	p.OK(p.Store.BeginGeneration(p.Ctx, 3, 4, 0, kept), "a generation without a record")
+	p.Is(p.Store.BeginGeneration(p.Ctx, 3, 3, 10, kept, ""), database.ErrNotFound, "the same generation again")
+	p.OK(p.Store.BeginGeneration(p.Ctx, 3, 4, 0, kept, ""), "a generation without a record")
 	p.Equal(Value(p.Store.History(p.Ctx)), database.HistoryState{Generation: 4, Newest: now.Newest, Kept: kept}, "the history after a generation without a record")
 }
 
@@ -128,7 +128,7 @@ func historyLost(p *Probe) {
 		p.Is(err, database.ErrNotFound, "%s in the first generation", what)
 		p.Must(!errors.Is(err, database.ErrLost), "%s in the first generation: %v", what, err)
 	}
-	p.OK(p.Store.BeginGeneration(p.Ctx, 1, 2, 0, database.KeptObjects{}), "a generation")
+	p.OK(p.Store.BeginGeneration(p.Ctx, 1, 2, 0, database.KeptObjects{}, ""), "a generation")
 	for what, look := range lost {
 		err := look(later)
 		p.Is(err, database.ErrNotFound, "%s in the second generation", what)

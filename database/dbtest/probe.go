@@ -182,11 +182,12 @@ func Race(n int, fn func(i int) error) []error {
 	return errs
 }
 
-// Purge calls Purge until nothing is left to do, and returns the number of rows handled.
+// Purge calls Purge and PurgeVersions until nothing is left to do, and returns the number of rows
+// handled.
 func (p *Probe) Purge() int {
 	total := 0
 	for {
-		n := Value(p.Store.Purge(p.Ctx, 100))
+		n := Value(p.Store.Purge(p.Ctx, 100)) + Value(p.Store.PurgeVersions(p.Ctx, 100))
 		if n == 0 {
 			return total
 		}

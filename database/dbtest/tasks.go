@@ -7,12 +7,14 @@ import (
 	"sluice/access/actions"
 	"sluice/database"
 	"sluice/database/whole"
+	"sluice/metastore"
 )
 
 var taskChecks = []Check{
 	NewCheck("tasks/life", taskLife),
 	NewCheck("tasks/served", taskServed),
 	NewCheck("tasks/racing", taskRacing),
+	NewCheck("tasks/waiting", taskWaiting),
 }
 
 // tasks ends the check unless these tasks are listed, by another handle.
@@ -108,4 +110,72 @@ func taskRacing(p *Probe) {
 		p.OK(err, "racing change")
 	}
 	p.tasks(database.Task{Name: "scrub", Running: base, Wanted: base.Add(racers * 2 / 3 * time.Second)})
+}
+
+// taskWaiting begins generations, which pause the tasks versions and rules with a reason once an
+// account has something for them. They delete nothing before they are resumed, whoever calls.
+func taskWaiting(p *Probe) {
+	p.OK(p.Store.BeginGeneration(p.Ctx, 1, 2, 0, database.KeptObjects{}, "a"), "a generation without versions")
+	p.tasks()
+	keeps := func(most int) {
+		Value(p.Store.SetKeeping(p.Ctx, "a", func(k *metastore.Keeping) (*actions.Act, error) {
+			k.State, k.For, k.Most = metastore.KeepOn, time.Hour, most
+			return nil, nil
+		}))
+	}
+	keeps(0)
+	for range 5 {
+		p.Put("a", "n")
+	}
+	p.Clock.Advance(time.Hour)
+	p.Put("a", "n")
+	p.Put("a", "n")
+	keeps(1)
+	p.Clock.Advance(time.Minute)
+	due := func(want int64) {
+		versions, bytes, err := p.Open().CountDue(p.Ctx, 3)
+		p.OK(err, "what is due")
+		p.Must(versions == want && bytes == 100*want, "%d versions with %d bytes are due, want %d", versions, bytes, want)
+	}
+	due(3) // at most
+	waiting := database.Task{Name: "versions", Paused: p.change(p.Store, "versions", want), Reason: "the instance was restored"}
+	p.OK(p.Open().BeginGeneration(p.Ctx, 2, 3, 0, database.KeptObjects{}, waiting.Reason), "a generation")
+	p.tasks(waiting)
+	p.change(p.Store, "versions", func(_ time.Time, t *database.Task) { p.Equal(*t, waiting, "the state for a change") })
+	p.Clock.Advance(2 * metastore.ExpiredBlobGrace)
+	for range 2 {
+		p.Must(Value(p.Store.PurgeVersions(p.Ctx, 100))+Value(p.Store.ApplyKeeping(p.Ctx, 100)) == 0, "versions are deleted while their task is paused")
+		p.Purge()
+		due(3)
+		p.Reopen()
+	}
+	Value(p.Store.SetRules(p.Ctx, "a", func(rules *[]metastore.Rule) (*actions.Act, error) {
+		*rules = []metastore.Rule{{ID: "r", ExpireDays: 1}}
+		return nil, nil
+	}))
+	p.OK(p.Store.BeginGeneration(p.Ctx, 3, 4, 0, database.KeptObjects{}, "another"), "a generation in a pause")
+	rules := database.Task{Name: "rules", Paused: p.Clock.Now(), Reason: "another"}
+	waiting.Reason = rules.Reason
+	p.tasks(rules, waiting)
+	p.Must(p.ruled() == 0, "a rule is applied while its task is paused")
+	resume := func(_ time.Time, t *database.Task) { t.Paused, t.Reason = time.Time{}, "" }
+	p.change(p.Store, "versions", resume)
+	p.tasks(rules, database.Task{Name: "versions"})
+	for _, want := range []int{3, 3, 0} {
+		p.Must(Value(p.Store.PurgeVersions(p.Ctx, 3)) == want, "not 3 versions and 3 more are deleted")
+	}
+	p.Must(Value(p.Store.ApplyKeeping(p.Ctx, 100)) > 0, "the setting is not applied")
+	due(0)
+	p.change(p.Store, "rules", resume)
+	p.Must(p.ruled() == 1, "the rule is not applied")
+}
+
+// ruled applies rules, and returns how many things they have removed.
+func (p *Probe) ruled() (removed int64) {
+	for more := true; more; {
+		n, left, err := p.Store.ApplyRules(p.Ctx, 100)
+		p.OK(err, "rules")
+		removed, more = removed+n, left
+	}
+	return removed
 }

@@ -58,10 +58,10 @@ func suites() [][]dbtest.Check {
 }
 
 // Invariants 5, 9, 12, 18, 37, 41, 74, 99, 100, 116, 118, 121, 138, 164, 167, 169, 171, 176, 179,
-// 188, 209, 212.
+// 188, 209, 215.
 func TestConformance(t *testing.T) { dbtest.Run(t, sqliteHarness(t), suites()...) }
 
-// Invariants 37, 73, 83, 121, 138, 164, 167, 169, 171, 176, 179, 209, 212.
+// Invariants 37, 73, 83, 121, 138, 164, 167, 169, 171, 176, 179, 209, 215.
 func TestConformancePostgres(t *testing.T) {
 	testenv.Require(t, testenv.PostgreSQL)
 	dbtest.Run(t, newPostgresHarness, suites()...)

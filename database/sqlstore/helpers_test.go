@@ -16,7 +16,7 @@ import (
 	"sluice/test/testenv"
 )
 
-// histories is how many random histories a check of the suites plays here.
+// histories is how many random histories a suite's check plays here.
 const histories = "25"
 
 // TestMain checks that no goroutines outlive the tests.

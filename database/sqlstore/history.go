@@ -121,13 +121,16 @@ func (s *Store) RecordSetback(ctx context.Context, generation int64, how string)
 }
 
 // BeginGeneration implements database.History.
-func (s *Store) BeginGeneration(ctx context.Context, old, next, number int64, kept database.KeptObjects) error {
+func (s *Store) BeginGeneration(ctx context.Context, old, next, number int64, kept database.KeptObjects, reason string) error {
 	return s.in.WriteLocked(ctx, func(t storeTx) error {
 		t.Free = true
 		n, err := t.Exec(`UPDATE history SET generation = $2, set_back = NULL, kept_before = $3, kept_until = $4 WHERE generation = $1 AND $2 > $1`,
 			old, next, engine.Micros(kept.MadeBefore), engine.Micros(kept.Until))
 		if err == nil && n == 0 {
 			err = fmt.Errorf("generation %d: %w", old, database.ErrNotFound)
+		}
+		if err == nil {
+			err = pauseWaiting(t.Tx, reason)
 		}
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 // Purge implements database.Maintenance. The steps that delete by age, of blobs and of money, share
 // a transaction. Each step handles up to limit rows.
 func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	n, err := purge(ctx, s.db.WriteForDeletion, limit, meta.PurgeIdleUploads, meta.PurgeParts, meta.PurgeEndedUploads, meta.PurgeBlobs, meta.EndLocks, meta.PurgeVersions, meta.PurgeDeleted, requests.Purge, meta.PurgeStaged)
+	n, err := purge(ctx, s.db.WriteForDeletion, limit, meta.PurgeIdleUploads, meta.PurgeParts, meta.PurgeEndedUploads, meta.PurgeBlobs, meta.PurgeDeleted, requests.Purge, meta.PurgeStaged)
 	if err != nil {
 		return 0, err
 	}

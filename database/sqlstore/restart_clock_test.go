@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/database"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore/internal/engine"
@@ -240,4 +241,132 @@ func TestDateWhileTheTimeIsInDoubt(t *testing.T) {
 			t.Errorf("the next blob is dated %v, the one before %v", second, first)
 		}
 	})
+}
+
+// versionsPaused returns why the task versions is paused; "": it is not.
+func versionsPaused(t *testing.T, s *Store) string {
+	t.Helper()
+	for _, one := range testenv.Must(s.ListTasks(t.Context()))(t) {
+		if one.Name == "versions" && !one.Paused.IsZero() {
+			return one.Reason
+		}
+	}
+	return ""
+}
+
+// keptVersion stores a version that is due after 30 days, and returns a function that purges
+// versions and returns how many.
+func keptVersion(t *testing.T, s *Store) (purge func(*Store) int) {
+	t.Helper()
+	testenv.Must(s.SetKeeping(t.Context(), "a", func(k *metastore.Keeping) (*actions.Act, error) {
+		k.State, k.For = metastore.KeepOn, 30*24*time.Hour
+		return nil, nil
+	}))(t)
+	for range 2 {
+		testenv.Must(s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: "n", Content: metastore.NewContentID(s.Now())}, nil, nil))(t)
+	}
+	return func(s *Store) int {
+		n, err := s.PurgeVersions(t.Context(), 100)
+		if err != nil {
+			testenv.Is(t, err, database.ErrClock, "a purge of versions")
+		}
+		return n
+	}
+}
+
+// TestAdoptedJumpPausesVersions: a clock that is set while a process runs deletes no version once
+// its time is adopted, before that is kept either, until an operator resumes the task. The process
+// that adopts it may be another than the one that saw it.
+// Invariant 215.
+func TestAdoptedJumpPausesVersions(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		onClocks(t, func(t *testing.T, c clocked) {
+			s := c.open()
+			purge := keptVersion(t, s)
+			keep(t, s)
+			c.set(60 * 24 * time.Hour)
+			keep(t, s)
+			testenv.Equal(t, purge(s), 0, "versions purged in doubt")
+			if restart {
+				s = c.start(t, s)
+			}
+			c.run(jumpPause / 2)
+			keep(t, s)
+			c.run(jumpPause / 2)
+			for range 2 {
+				testenv.Equal(t, purge(s), 0, "versions purged after the time was adopted")
+			}
+			testenv.Is(t, s.DeletionErr(), nil, "deletions")
+			testenv.Equal(t, versionsPaused(t, s), "", "the reason before the time is kept")
+			for range 2 {
+				keep(t, s)
+				testenv.Equal(t, versionsPaused(t, s), "the clock was set by 1440h0m0s", "the reason")
+				testenv.Equal(t, purge(s), 0, "versions purged in the pause")
+				s = c.start(t, s)
+			}
+			testenv.Must(s.ChangeTask(t.Context(), "versions", func(_ time.Time, one *database.Task) (*actions.Act, error) {
+				one.Paused, one.Reason = time.Time{}, ""
+				return nil, nil
+			}))(t)
+			keep(t, s)
+			testenv.Equal(t, versionsPaused(t, s), "", "the reason after the task was resumed")
+			testenv.Equal(t, purge(s), 1, "versions purged after the task was resumed")
+		})
+	}
+}
+
+// TestStopPausesNoVersions: neither a long stop, nor a clock that is corrected in time, nor a jump
+// that a start would believe at once pauses the task.
+// Invariant 215.
+func TestStopPausesNoVersions(t *testing.T) {
+	onClocks(t, func(t *testing.T, c clocked) {
+		s := c.open()
+		purge := keptVersion(t, s)
+		keep(t, s)
+		c.set(60 * 24 * time.Hour)
+		keep(t, s)
+		c.run(time.Minute)
+		c.set(-60 * 24 * time.Hour)
+		keep(t, s)
+		c.set(time.Hour)
+		keep(t, s)
+		c.set(4*time.Minute - time.Hour)
+		keep(t, s)
+		c.run(jumpPause)
+		keep(t, s)
+		testenv.Equal(t, versionsPaused(t, s), "", "the reason after a corrected jump, and a short one")
+		c.run(60 * 24 * time.Hour)
+		s = c.start(t, s)
+		testenv.Is(t, s.DeletionErr(), database.ErrLongStop, "deletions after a stop")
+		keep(t, s)
+		c.run(jumpPause)
+		keep(t, s)
+		testenv.Is(t, s.DeletionErr(), nil, "deletions an hour later")
+		testenv.Equal(t, versionsPaused(t, s), "", "the reason after a stop")
+		testenv.Equal(t, purge(s), 1, "versions purged after a stop")
+	})
+}
+
+// TestPausedMachinePausesNoVersions: a node whose machine alone was paused adopts the time that the
+// other nodes know.
+// Invariant 215.
+func TestPausedMachinePausesNoVersions(t *testing.T) {
+	testenv.Postgres(t)
+	dsn, set := testenv.MovedPostgres(t, 0)
+	paused, ran := openSleeper(t, dsn)
+	other, slept := openSleeper(t, dsn)
+	keptVersion(t, other)
+	keep(t, other)
+	slept.Store(int64(time.Hour))
+	set(time.Hour)
+	keep(t, other)
+	keep(t, paused)
+	slept.Store(int64(2*time.Hour + time.Minute))
+	ran.Store(int64(time.Hour + time.Minute))
+	set(2*time.Hour + time.Minute)
+	keep(t, other)
+	keep(t, paused)
+	testenv.Is(t, paused.DeletionErr(), nil, "deletions by the node that was paused")
+	keep(t, paused)
+	testenv.Equal(t, versionsPaused(t, other), "", "the reason")
 }

@@ -115,9 +115,6 @@ func (s *Store) ClockErr() error { return s.db.ClockErr() }
 // DeletionErr implements database.Clock.
 func (s *Store) DeletionErr() error { return s.db.DeletionErr() }
 
-// KeepTime implements database.Maintenance.
-func (s *Store) KeepTime(ctx context.Context) error { return s.db.KeepTime(ctx) }
-
 // OpenSQLite opens the database at path, and changes its schema as opt.Schema says. It creates the
 // database if there is none, unless that is Keep; the folder must exist. It returns
 // database.ErrNewer if a newer program version wrote the database, ErrCorrupt if it is too damaged

@@ -2,19 +2,21 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"sluice/access/actions"
 	"sluice/database"
 	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
+	"sluice/internal/task"
 )
 
-const taskQuery = `SELECT name, paused, wanted, running, due, began, took, handled, error, node FROM tasks `
+const taskQuery = `SELECT name, paused, reason, wanted, running, due, began, took, handled, error, node FROM tasks `
 
 func taskFields(t *database.Task) engine.Args {
 	return engine.Args{
-		&t.Name, (*engine.Instant)(&t.Paused), (*engine.Instant)(&t.Wanted), (*engine.Instant)(&t.Running), (*engine.Instant)(&t.Next),
+		&t.Name, (*engine.Instant)(&t.Paused), (*engine.OptionalText)(&t.Reason), (*engine.Instant)(&t.Wanted), (*engine.Instant)(&t.Running), (*engine.Instant)(&t.Next),
 		(*engine.Instant)(&t.Last.Began), (*engine.Integer)(&t.Last.Took), (*engine.Integer)(&t.Last.Count), (*engine.OptionalText)(&t.Last.Error), (*engine.OptionalText)(&t.Last.Node),
 	}
 }
@@ -44,11 +46,34 @@ func (s *Store) ChangeTask(ctx context.Context, name string, change func(now tim
 		if err := acts.Record(t.Tx, act); err != nil {
 			return one, err
 		}
-		_, err = t.Exec(`INSERT INTO tasks (name, paused, wanted) VALUES ($1, $2, $3)
-			ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, wanted = excluded.wanted`,
-			[]byte(name), engine.Micros(one.Paused), engine.Micros(one.Wanted))
+		_, err = t.Exec(`INSERT INTO tasks (name, paused, wanted, reason) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (name) DO UPDATE SET paused = excluded.paused, wanted = excluded.wanted, reason = excluded.reason`,
+			[]byte(name), engine.Micros(one.Paused), engine.Micros(one.Wanted), engine.OptionalColumn(one.Reason))
 		return one, err
 	})
+}
+
+// settings are the tables without rows in which a task of task.Waiting has nothing to do.
+var settings = map[task.Name]string{task.Versions: "keeping", task.Rules: "rules"}
+
+// pauseWaiting pauses the tasks task.Waiting for a reason.
+func pauseWaiting(t *engine.Tx, reason string) error {
+	if err := t.Lock("tasks"); err != nil {
+		return err
+	}
+	for _, name := range task.Waiting {
+		var one engine.Integer
+		found, err := t.Row(`SELECT 1 FROM `+settings[name]+` LIMIT 1`, nil, &one)
+		if err == nil && found {
+			err = t.Change(`INSERT INTO tasks (name, paused, reason) VALUES ($1, $2, $3)
+				ON CONFLICT (name) DO UPDATE SET paused = COALESCE(tasks.paused, excluded.paused), wanted = NULL, reason = excluded.reason`,
+				[]byte(name), engine.Micros(t.Now), []byte(reason))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // PublishTasks implements database.Tasks.
@@ -78,4 +103,11 @@ func (t storeTx) publish(p *database.TaskProgress) error {
 	_, err = t.Exec(`UPDATE tasks SET began = $2, took = $3, handled = $4, error = $5, node = $6 WHERE name = $1`,
 		[]byte(p.Name), engine.Micros(p.Last.Began), int64(p.Last.Took), p.Last.Count, engine.OptionalColumn(p.Last.Error), engine.OptionalColumn(p.Last.Node))
 	return err
+}
+
+// KeepTime implements database.Maintenance.
+func (s *Store) KeepTime(ctx context.Context) error {
+	return s.db.KeepTime(ctx, func(t *engine.Tx, by time.Duration) error {
+		return pauseWaiting(t, fmt.Sprintf("the clock was set by %v", by.Round(time.Second)))
+	})
 }

@@ -10,7 +10,7 @@ type Name string
 const (
 	FreeGarbage       Name = "free_garbage"       // deletes the bytes of deleted contents (contents)
 	Purge             Name = "purge"              // removes expired rows (rows)
-	Versions          Name = "versions"           // applies changed settings to versions (versions)
+	Versions          Name = "versions"           // deletes the versions that need not be kept any more (versions)
 	Rules             Name = "rules"              // applies accounts' rules (removed things)
 	RestoreReserve    Name = "restore_reserve"    // reserves disk space for deletes again (nothing)
 	Sweep             Name = "sweep"              // deletes objects that nothing refers to (objects)
@@ -32,6 +32,11 @@ var rare = map[Name]bool{Sweep: true, Scrub: true, Compare: true}
 // find and repair damage while there is an intact copy, collect payments before they expire, or
 // keep the disk's reserve, so that a forgotten pause would lose data or money.
 var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Sweep: true, Census: true}
+
+// Waiting are the tasks that delete by accounts' settings. They are paused with a reason when the
+// instance was restored or recovered and when a clock was set, until an operator has seen what they
+// would delete.
+var Waiting = []Name{Versions, Rules}
 
 // Startable are the tasks that an operator may start. The others run every second or minute.
 var Startable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Sweep: true, Scrub: true, Compare: true, Heal: true, Census: true}

@@ -364,6 +364,27 @@ func (d tracedDatabase) SaveScrub(ctx context.Context, s metastore.Scrub) (_ int
 	return d.Database.SaveScrub(ctx, s)
 }
 
+// ApplyKeeping implements metastore.DueVersions.
+func (d tracedDatabase) ApplyKeeping(ctx context.Context, limit int) (_ int, err error) {
+	ctx, span := d.begin(ctx, "metastore.ApplyKeeping")
+	defer span.end(&err)
+	return d.Database.ApplyKeeping(ctx, limit)
+}
+
+// PurgeVersions implements metastore.DueVersions.
+func (d tracedDatabase) PurgeVersions(ctx context.Context, limit int) (_ int, err error) {
+	ctx, span := d.begin(ctx, "metastore.PurgeVersions")
+	defer span.end(&err)
+	return d.Database.PurgeVersions(ctx, limit)
+}
+
+// CountDue implements metastore.DueVersions.
+func (d tracedDatabase) CountDue(ctx context.Context, limit int) (_ int64, _ int64, err error) {
+	ctx, span := d.begin(ctx, "metastore.CountDue")
+	defer span.end(&err)
+	return d.Database.CountDue(ctx, limit)
+}
+
 // Keeping implements metastore.Versions.
 func (d tracedDatabase) Keeping(ctx context.Context, account string) (_ metastore.Keeping, err error) {
 	ctx, span := d.begin(ctx, "metastore.Keeping")
@@ -383,13 +404,6 @@ func (d tracedDatabase) ListKeeping(ctx context.Context, after string, limit int
 	ctx, span := d.begin(ctx, "metastore.ListKeeping")
 	defer span.end(&err)
 	return d.Database.ListKeeping(ctx, after, limit)
-}
-
-// ApplyKeeping implements metastore.Versions.
-func (d tracedDatabase) ApplyKeeping(ctx context.Context, limit int) (_ int, err error) {
-	ctx, span := d.begin(ctx, "metastore.ApplyKeeping")
-	defer span.end(&err)
-	return d.Database.ApplyKeeping(ctx, limit)
 }
 
 // OpenVersion implements metastore.Versions.

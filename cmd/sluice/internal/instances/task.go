@@ -1,13 +1,16 @@
 package instances
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sluice/cmd/sluice/internal/administration"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/cmd/sluice/internal/terminal"
+	"sluice/internal/units"
 	"sluice/wire"
 )
 
@@ -28,8 +31,23 @@ func (c *taskList) Run(ctx context.Context, console *cli.Console) error {
 		if err != nil {
 			return err
 		}
-		return printTasks(c.Table(console, "TASK\tSTATE\tLAST RUN\tHANDLED\tERROR\tNEXT RUN"), list...)
+		return printTasks(c.Table(console, taskHeading), list...)
 	})
+}
+
+const taskHeading = "TASK\tSTATE\tLAST RUN\tHANDLED\tERROR\tNEXT RUN\tREASON"
+
+// reasonOf returns why a task is paused, and what it would delete now.
+func reasonOf(t wire.Task) string {
+	parts := []string{t.Reason}
+	if d := t.Due; d != nil {
+		text := fmt.Sprintf("it would delete %s with %s now", units.Count(d.Versions, "version"), units.Bytes(d.Bytes))
+		if d.More {
+			text += ", and perhaps more"
+		}
+		parts = append(parts, text)
+	}
+	return cmp.Or(strings.TrimPrefix(strings.Join(parts, "; "), "; "), "-")
 }
 
 func printTasks(table *cli.Table, list ...wire.Task) error {
@@ -50,7 +68,7 @@ func printTasks(table *cli.Table, list ...wire.Task) error {
 				failure = t.Last.Error
 			}
 		}
-		return []string{t.Task, state, last, handled, failure, cli.TimeText(t.Next)}
+		return []string{t.Task, state, last, handled, failure, cmp.Or(cli.TimeText(t.Next), "-"), reasonOf(t)}
 	})
 }
 
@@ -68,7 +86,7 @@ func (c *oneTask) run(ctx context.Context, console *cli.Console, fn func(adminis
 		if err != nil {
 			return administration.Explain(err, "there is no task %s: sluice task list shows all", terminal.Name(c.Task))
 		}
-		return printTasks(c.Table(console, "TASK\tSTATE\tLAST RUN\tHANDLED\tERROR\tNEXT RUN"), t)
+		return printTasks(c.Table(console, taskHeading), t)
 	})
 }
 

@@ -65,6 +65,7 @@ type keptTime struct {
 	Shown  time.Time     `json:"shown,omitzero"`   // if the time is in doubt: the time that the clock shows
 	Waited time.Duration `json:"waited,omitempty"` // and for how long, in nanoseconds
 	Locks  time.Time     `json:"-"`                // the time by the clock of locks; zero: there is none
+	Ran    bool          `json:"ran,omitempty"`    // and that a process ran when the clock was set
 }
 
 // passedOr returns injected, or boottime.Now if that is nil.

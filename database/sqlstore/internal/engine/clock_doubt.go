@@ -24,6 +24,7 @@ type clockDoubt struct {
 	jump   time.Duration // the time shown last, less known; if the time is in doubt
 	since  time.Duration // elapsed time when it was shown first
 	atOnce bool          // it was so when this process started
+	ran    bool          // it was set while a process ran
 	open   atomic.Bool   // the time is in doubt
 }
 
@@ -39,7 +40,7 @@ func (d *clockDoubt) begin(k keptTime, first clockReading) {
 	}
 	d.known, d.spare = clockReading{shown: k.Known, at: first.at}, restartGap
 	d.judge(first, first.at)
-	d.atOnce = d.inDoubt()
+	d.atOnce, d.ran = d.inDoubt(), k.Ran
 	if gap := first.shown.Sub(k.Shown); !k.Shown.IsZero() && gap > -clockStep && gap <= restartGap {
 		d.since -= k.Waited
 	}
@@ -55,7 +56,7 @@ func (d *clockDoubt) judge(r clockReading, at time.Duration) {
 	case -limit < jump && jump < limit+d.spare, same && at-d.since >= jumpPause:
 		d.believe(r)
 	case !same:
-		d.jump, d.since, d.atOnce = jump, at, false
+		d.jump, d.since, d.atOnce, d.ran = jump, at, false, true
 		d.open.Store(true)
 	}
 }
@@ -70,7 +71,7 @@ func (d *clockDoubt) believe(r clockReading) {
 func (d *clockDoubt) keep(at time.Duration) keptTime {
 	k := keptTime{Known: d.known.carriedTo(at)}
 	if d.inDoubt() {
-		k.Shown, k.Waited = k.Known.Add(d.jump), at-d.since
+		k.Shown, k.Waited, k.Ran = k.Known.Add(d.jump), at-d.since, d.ran
 	}
 	return k
 }
@@ -93,4 +94,14 @@ func (d *clockDoubt) err(clock, meanwhile string, at time.Duration) error {
 		return fmt.Errorf("%w: %s was set by %s: nothing is deleted by age, and nothing is forgotten%s, for another %s; if the clock is wrong now, correct it within that time",
 			database.ErrClock, clock, d.jump.Round(time.Second), meanwhile, left)
 	}
+}
+
+// adopted returns by how much the clock was set, if k is the time of a clock that was set while a
+// process ran, and that last had in doubt. It is zero if a restart would have believed it at once.
+func (k *keptTime) adopted(last *keptTime) time.Duration {
+	by := last.Shown.Sub(last.Known)
+	if !last.Ran || !k.Shown.IsZero() || by.Abs() <= restartGap || k.Known.Sub(last.Shown).Abs() >= k.Known.Sub(last.Known).Abs() {
+		return 0
+	}
+	return by
 }

@@ -9,8 +9,9 @@ import (
 	"sluice/database"
 )
 
-// KeepTime implements database.Maintenance.
-func (db *DB) KeepTime(ctx context.Context) error {
+// KeepTime implements database.Maintenance. If it adopts the time of a clock that was set by more
+// than restartGap while a process ran, it calls adopted in the transaction, with the difference.
+func (db *DB) KeepTime(ctx context.Context, adopted func(t *Tx, by time.Duration) error) error {
 	var kept keptTime
 	err := db.Write(ctx, func(t *Tx) error {
 		t.Free = true
@@ -19,9 +20,14 @@ func (db *DB) KeepTime(ctx context.Context) error {
 			return err
 		}
 		k := db.clock.keep()
-		if (k.Waited > 0 || !k.Shown.IsZero()) && last.Shown.IsZero() && last.Known.Sub(k.Shown).Abs() <= restartGap {
+		if !k.Shown.IsZero() && last.Shown.IsZero() && last.Known.Sub(k.Shown).Abs() <= restartGap {
 			kept = last
 			return nil // the time is known to another process, and only in doubt for this one
+		}
+		if by := k.adopted(&last); by != 0 {
+			if err := adopted(t, by); err != nil {
+				return err
+			}
 		}
 		k.Locks = last.locksAt(&k, db.steady())
 		kept = k
@@ -37,6 +43,13 @@ func (db *DB) KeepTime(ctx context.Context) error {
 		db.kept.Store(&kept)
 	}
 	return err
+}
+
+// ClockWasSet reports whether the clock was set while a process ran, and KeepTime has not yet kept
+// whether the time was adopted.
+func (t *Tx) ClockWasSet() (bool, error) {
+	k, err := readKeptTime(t)
+	return k.Ran, err
 }
 
 // beginTime lets the clock judge the time by the keptTime in the database. It is called once,

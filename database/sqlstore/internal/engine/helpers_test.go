@@ -18,7 +18,7 @@ import (
 	"sluice/test/testenv"
 )
 
-// childEnv names the job that a re-executed test binary runs instead of the tests.
+// childEnv names the job that a re-executed test binary runs instead of its tests.
 const childEnv = "SQLSTORE_TEST_CHILD"
 
 // TestMain checks that no goroutines outlive the tests.

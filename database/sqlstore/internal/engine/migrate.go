@@ -32,7 +32,7 @@ func Schema() int {
 	return int(newest(list))
 }
 
-// newest returns the number of the schema that migrations lead to.
+// newest returns the schema's number to which migrations lead.
 func newest(list []migration) int64 { return list[len(list)-1].version }
 
 // SchemaChange says what opening a database may do to its schema.

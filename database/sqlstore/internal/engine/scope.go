@@ -40,6 +40,11 @@ func (s Scope[X]) Write(ctx context.Context, fn func(X) error) error {
 	return s.db.Write(ctx, s.On(fn))
 }
 
+// WriteForDeletion is DB.WriteForDeletion.
+func (s Scope[X]) WriteForDeletion(ctx context.Context, fn func(X) error) error {
+	return s.db.WriteForDeletion(ctx, s.On(fn))
+}
+
 // WriteLocked is DB.WriteLocked.
 func (s Scope[X]) WriteLocked(ctx context.Context, fn func(X) error) error {
 	return s.db.WriteLocked(ctx, s.On(fn))

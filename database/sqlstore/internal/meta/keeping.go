@@ -9,6 +9,7 @@ import (
 	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/usage"
+	"sluice/internal/task"
 	"sluice/metastore"
 )
 
@@ -93,6 +94,9 @@ const writersLeft = time.Minute
 // ApplyKeeping implements metastore.Versions.
 func (s *Metastore) ApplyKeeping(ctx context.Context, limit int) (int, error) {
 	return engine.ResultOf(ctx, s.in.Write, func(t tx) (int, error) {
+		if waits, err := t.waits(task.Versions); err != nil || waits {
+			return 0, err
+		}
 		var r keepingRow
 		found, err := t.Row(`SELECT `+keepingColumns+` FROM keeping WHERE progress IS NOT NULL AND changed <= $1 ORDER BY changed LIMIT 1`,
 			engine.Args{t.Forgotten(writersLeft).UnixMicro()}, r.fields()...)

@@ -66,10 +66,9 @@ func (t tx) changeLock(b *metastore.Blob, lock metastore.Lock, c metastore.LockC
 	return lock, err
 }
 
-// EndLocks forgets the retentions that have ended of versions that are not current. These then go
+// endLocks forgets the retentions that have ended of versions that are not current. These then go
 // when their time to be kept has ended.
-func EndLocks(in *engine.Tx, limit int) (int, error) {
-	t := tx{in}
+func (t tx) endLocks(limit int) (int, error) {
 	var list []metastore.BlobName
 	var of metastore.BlobName
 	var head, tail string

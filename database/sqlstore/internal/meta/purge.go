@@ -90,16 +90,11 @@ func PurgeEndedUploads(in *engine.Tx, limit int) (int, error) {
 	return int(n), err
 }
 
-// PurgeBlobs removes blobs that expired more than ExpiredBlobGrace ago. It keeps them as versions
-// where their account does.
+// PurgeBlobs removes blobs that expired more than ExpiredBlobGrace ago, by the index blobs_expires.
+// It keeps them as versions where their account does.
 func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
-	return tx{in}.purgeBlobs(limit, "", in.Now.Add(-metastore.ExpiredBlobGrace))
-}
-
-// PurgeVersions deletes the versions that are due.
-func PurgeVersions(in *engine.Tx, limit int) (int, error) {
 	t := tx{in}
-	return t.purgeBlobs(limit, ` AND account >= `+t.literal("~~"), in.Now) // as in the index blobs_kept
+	return t.purgeBlobs(limit, ` AND account < `+t.literal("~~"), in.Now.Add(-metastore.ExpiredBlobGrace))
 }
 
 // purgeBlobs removes blobs that meet a condition and expired until a time.

@@ -11,6 +11,7 @@ import (
 	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/usage"
+	"sluice/internal/task"
 	"sluice/metastore"
 )
 
@@ -116,6 +117,9 @@ func (s *Metastore) ApplyRules(ctx context.Context, limit int) (removed int64, m
 }
 
 func (t tx) applyRules(limit int) (removed int64, more bool, err error) {
+	if waits, err := t.waits(task.Rules); err != nil || waits {
+		return 0, false, err
+	}
 	var r rulesRow
 	found, err := t.Row(`SELECT `+rulesColumns+` FROM rules WHERE due <= $1 ORDER BY due, account LIMIT 1`+t.ForUpdate(), engine.Args{t.Now.UnixMicro()}, r.fields()...)
 	if err != nil || !found {

@@ -12,6 +12,8 @@ ALTER TABLE nodes RENAME COLUMN agreed TO shared;
 -- the clock of locks, while it has one; with a legal hold it is NULL.
 ALTER TABLE blobs ADD COLUMN version BLOB;
 CREATE INDEX blobs_kept ON blobs (expires) WHERE expires IS NOT NULL AND account >= x'7e7e';
+DROP INDEX blobs_expires;
+CREATE INDEX blobs_expires ON blobs (expires) WHERE expires IS NOT NULL AND account < x'7e7e';
 -- The version of a name that is not current and not versioned: its members do not begin so.
 CREATE INDEX blobs_null ON blobs (account, name_head, name_hash) WHERE account >= x'7e7e' AND substr(version, 1, 12) <> x'7b2276657273696f6e656422';
 -- The same for the blob that an upload becomes.
@@ -40,3 +42,6 @@ CREATE TABLE rules (
     last     BLOB             -- the last run that has ended; NULL: none has
 );
 CREATE INDEX rules_due ON rules (due);
+
+-- Why a task is paused, unless an operator has paused it.
+ALTER TABLE tasks ADD COLUMN reason BLOB;
