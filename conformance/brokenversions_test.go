@@ -10,6 +10,7 @@ func brokenVersions() []breakage {
 	const path = "/v1/versions/"
 	reads, heads, copies, deletes, lists := matches{"GET", path}, matches{"HEAD", path}, matches{"POST", path}, matches{"DELETE", path}, matches{"GET", "/v1/versions"}
 	settings, recorded := matches{"PUT", "/v1/admin/versions/"}, matches{"GET", "/v1/admin/actions"}
+	rules, previews := matches{"PUT", "/v1/admin/rules/"}, matches{"POST", "/v1/admin/rules/"}
 	header := func(name, from, to string) func(http.Handler) http.Handler {
 		return answers(reads, func(a *answer, _ *http.Request) { a.header.Set(name, strings.Replace(a.header.Get(name), from, to, 1)) })
 	}
@@ -47,6 +48,14 @@ func brokenVersions() []breakage {
 		{"a deletion ignores its conditions", "^version/delete", without(deletes, "If-Match")},
 		{"versions are reversed", "^version/list", entries(lists, "versions", reversed)},
 		{"the list loses its last version", "^version/list", entries(lists, "versions", withoutLast)},
+		{"rules are not stored", "^rules/administration", bodies(rules, func(o map[string]any) { o["rules"] = []any{} })},
+		{"rules stay", "^rules/administration", swallowing(matches{"DELETE", "/v1/admin/rules/"}, 204, "")},
+		{"conditions of rules are ignored", "^rules/administration", requests(rules, func(r *http.Request) { r.Header.Set("If-Match", "*") })},
+		{"unknown rules are accepted", "^rules/refused", status(rules, 400, 200)},
+		{"rules are not recorded", "^rules/administration", entries(recorded, "actions", func([]any) []any { return []any{} })},
+		{"accounts with rules are not listed", "^rules/administration", entries(matches{"GET", "/v1/admin/rules"}, "accounts", func([]any) []any { return []any{} })},
+		{"a preview finds nothing", "^rules/preview", swallowing(previews, 200, `{"looked": 0, "taken": {}}`)},
+		{"a preview ignores the rules", "^rules/preview", bodies(previews, func(o map[string]any) { delete(o, "rules") })},
 		{"afterVersion is ignored", "^version/list", query(lists, func(values map[string][]string) { delete(values, "afterVersion") })},
 		{"the delimiter is ignored", "^version/list", query(lists, func(values map[string][]string) { delete(values, "delimiter") })},
 	}

@@ -20,7 +20,7 @@ var allCases = [][]Case{
 	sessionCases, unknownSessionCases, wrongSessionCases, wrongKeyCases, jsonCases,
 	methodCases, unknownRouteCases, headOfRouteCases, nosniffCases, errorCases, serviceCases,
 	hostedCases, needKeyCases, needAdminCases, notHostedCases, adminCases, adminRefusals, placeCases, badPlaceCases,
-	versionCases, badKeepingCases, badVersionCases,
+	versionCases, badKeepingCases, badVersionCases, ruleCases, badRuleCases,
 	foreignHostCases, foreignOriginCases, ownOriginCases, ignoredKeyCases, localCases, inspectionCases, faultCases,
 	channelCases, localChannelCases, wrongChannelCases, wrongDepositCases, unknownChannelCases,
 	micropaymentCases, signatureCases, formCases, wrongTermsCases, damageCases, notPaymentCases,

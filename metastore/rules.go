@@ -37,8 +37,8 @@ type Rule struct {
 	AtLeast  int64             `json:"atLeast,omitempty"` // bytes that a blob has
 	Below    int64             `json:"below,omitempty"`   // a blob has fewer bytes
 
-	// ExpireDays and ExpireOn, a midnight in UTC, remove current blobs as a deletion does, and lone
-	// marks: marks whose names have nothing else.
+	// ExpireDays and ExpireOn, a midnight in UTC, remove current blobs as a deletion does, and also
+	// marks, if their names have nothing else.
 	ExpireDays int       `json:"expireDays,omitempty"` // after the blob was modified
 	ExpireOn   time.Time `json:"expireOn,omitzero"`
 	// DropDays and DropBeyond remove the versions for which both hold that are not current.

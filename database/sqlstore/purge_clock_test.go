@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/enginetest"
@@ -59,6 +60,7 @@ func storeUndue(t *testing.T, s *Store) (check func(*Store)) {
 	blob := metastore.Blob{Account: "a", Name: "live", Content: metastore.NewContentID(now), Expires: now.Add(time.Hour)}
 	_, err = s.CommitBlob(ctx, blob, nil, nil)
 	fatal(err)
+	expireOn(t, s, metastore.NextMidnight(now))
 	return func(s *Store) {
 		t.Helper()
 		testenv.Equal(t, testenv.Must(s.Upload(ctx, "upload"))(t).State, metastore.UploadOpen, "the upload")
@@ -67,6 +69,15 @@ func storeUndue(t *testing.T, s *Store) (check func(*Store)) {
 		testenv.Equal(t, testenv.Must(s.Session(ctx, "session"))(t).Left, 7, "the session")
 		holds(t, s, 1, `SELECT COUNT(*) FROM blobs`)
 	}
+}
+
+// expireOn lets a rule remove the blobs in account a from a midnight on.
+func expireOn(t *testing.T, s *Store, at time.Time) {
+	t.Helper()
+	testenv.Must(s.SetRules(t.Context(), "a", func(rules *[]metastore.Rule) (*actions.Act, error) {
+		*rules = []metastore.Rule{{ID: "date", ExpireOn: at}}
+		return nil, nil
+	}))(t)
 }
 
 // refusesToDelete fails the test unless nothing is deleted by age, regardless of which call is
@@ -80,6 +91,7 @@ func refusesToDelete(t *testing.T, s *Store, first int) {
 			_, err := s.GarbageContents(t.Context(), time.Hour, metastore.GarbageContent{}, 9)
 			return err
 		},
+		func() error { _, _, err := s.ApplyRules(t.Context(), 9); return err },
 	}
 	for i := range calls {
 		call := (first + i) % len(calls)
@@ -143,6 +155,11 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 			t.Errorf("server ahead by %v: a fresh extent: %v, %v", ahead, b.Modified, err)
 		}
 		testenv.Check(t, s.DeletionErr())
+		expireOn(t, s, metastore.NextMidnight(time.Now()))
+		removed, _, err := s.ApplyRules(t.Context(), 9)
+		if err != nil || (removed == 1) != (ahead > 0) {
+			t.Errorf("server ahead by %v: a rule for tomorrow removed %d, %v", ahead, removed, err)
+		}
 	}
 }
 
@@ -152,7 +169,7 @@ func TestPostgresUsesTheServersClock(t *testing.T) {
 // Invariant 103.
 func TestPostgresClockThatIsSet(t *testing.T) {
 	testenv.Postgres(t)
-	for first := range 3 {
+	for first := range 4 {
 		dsn, set := testenv.MovedPostgres(t, 0)
 		s, slept := openSleeper(t, dsn)
 		check := storeUndue(t, s)

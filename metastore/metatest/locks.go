@@ -67,6 +67,13 @@ func (p *probe) opened(b metastore.Blob) error {
 // ways are everything by which a name's current blob, or a version, could be lost.
 var ways = map[string]func(p *probe, b metastore.Blob){
 	"replace": func(p *probe, b metastore.Blob) { p.Put("a", b.Name) },
+	"rules": func(p *probe, b metastore.Blob) {
+		p.Put("a", b.Name)
+		p.Put("a", b.Name)
+		p.setRules("a", metastore.Rule{ID: "r", Prefix: b.Name, ExpireOn: metastore.NextMidnight(p.Clock.Now()).AddDate(0, 0, -1), DropBeyond: 1})
+		p.Must(p.applyRules(2) == 1, "the rules took %+v", dbtest.Value(p.Store.Rules(p.Ctx, "a")).Last)
+		p.setRules("a")
+	},
 	"remove":  func(p *probe, b metastore.Blob) { p.remove("a", b.Name) },
 	"copy over": func(p *probe, b metastore.Blob) {
 		other, _ := p.Put("a", "other")
