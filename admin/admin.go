@@ -127,9 +127,14 @@ type actor struct {
 	bounds  actions.Bounds
 }
 
-// actorOf looks up who acts. It returns access.ErrUnknownKey if their key is no longer valid, or
-// access.ErrScope if it does not administer any more.
+// actorOf looks up who administers.
 func (s *Service) actorOf(ctx context.Context, by By) (a actor, err error) {
+	return s.actorWith(ctx, by, access.ScopeAdmin)
+}
+
+// actorWith looks up who acts. It returns access.ErrUnknownKey if their key is no longer valid, or
+// access.ErrScope if it does not have the scope any more.
+func (s *Service) actorWith(ctx context.Context, by By, scope access.Scope) (a actor, err error) {
 	a.by.From = by.From
 	if a.version, err = s.store.KeysVersion(ctx); err != nil {
 		return a, err
@@ -146,8 +151,8 @@ func (s *Service) actorOf(ctx context.Context, by By) (a actor, err error) {
 		return a, err
 	case !valid(&k, a.now):
 		return a, access.ErrUnknownKey
-	case !slices.ContainsFunc(k.Grants, administers):
-		return a, fmt.Errorf("%w %q", access.ErrScope, access.ScopeAdmin)
+	case !slices.ContainsFunc(k.Grants, hasScope(scope)):
+		return a, fmt.Errorf("%w %q", access.ErrScope, scope)
 	}
 	a.key, a.by.Key, a.by.Group = &k, k.ID, k.Group
 	if !a.everything() {
@@ -171,8 +176,13 @@ const maxDecisions = 20
 // decide calls act, which decides by the keys as they are and has an effect only if they are still
 // so; otherwise it decides again.
 func (s *Service) decide(ctx context.Context, by By, act func(actor) error) error {
+	return s.decideWith(ctx, by, access.ScopeAdmin, act)
+}
+
+// decideWith is decide for a key with a scope.
+func (s *Service) decideWith(ctx context.Context, by By, scope access.Scope, act func(actor) error) error {
 	for range maxDecisions {
-		a, err := s.actorOf(ctx, by)
+		a, err := s.actorWith(ctx, by, scope)
 		if err != nil {
 			return err
 		}
@@ -204,6 +214,11 @@ func valid(k *keys.Key, now time.Time) bool {
 }
 
 func administers(g keys.Grant) bool { return slices.Contains(g.Scopes, string(access.ScopeAdmin)) }
+
+// hasScope returns whether a grant has a scope.
+func hasScope(scope access.Scope) func(keys.Grant) bool {
+	return func(g keys.Grant) bool { return administers(g) || slices.Contains(g.Scopes, string(scope)) }
+}
 
 // everything reports whether they administer all accounts and names.
 func (a actor) everything() bool { return a.key == nil || administersAll(a.key) }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -116,6 +117,9 @@ func (s *Service) SetKeeping(ctx context.Context, by By, account string, match f
 			return nil
 		}
 		now.State, now.For, now.Most = keep.State, keep.For, keep.Most
+		if in.Locks != nil {
+			now.Locks, now.LockMode, now.LockFor, now.LockMost = true, keep.LockMode, keep.LockFor, cmp.Or(keep.LockMost, now.LockMost)
+		}
 		return nil
 	})
 }
@@ -133,6 +137,9 @@ func parseKeeping(in wire.SetKeeping) (k metastore.Keeping, err error) {
 	}
 	k.For = k.For.Round(time.Microsecond)
 	k.Most = in.Most
+	if err := parseLocks(in.Locks, &k); err != nil {
+		return k, err
+	}
 	switch in.Keep {
 	case wire.KeepOn:
 		k.State = metastore.KeepOn
@@ -142,6 +149,23 @@ func parseKeeping(in wire.SetKeeping) (k metastore.Keeping, err error) {
 		return k, fmt.Errorf("%w: keep is %q or %q", ErrInvalid, wire.KeepOn, wire.KeepOff)
 	}
 	return k, nil
+}
+
+// parseLocks sets the members of a setting that are about locks.
+func parseLocks(in *wire.LockSetting, k *metastore.Keeping) (err error) {
+	if in == nil {
+		return nil
+	}
+	k.LockMode = metastore.LockMode(in.Mode)
+	for text, to := range map[string]*time.Duration{in.For: &k.LockFor, in.Most: &k.LockMost} {
+		if text == "" {
+			continue
+		}
+		if *to, err = units.ParseDuration(text); err != nil || *to < minKeepFor {
+			return fmt.Errorf("%w: for and most of locks are durations from %v on, such as 30d or 720h", ErrInvalid, minKeepFor)
+		}
+	}
+	return nil
 }
 
 // ChangeKeeping changes which versions an account keeps, and returns that as stored. change may be
@@ -161,8 +185,12 @@ func (s *Service) ChangeKeeping(
 			if match != nil && !match(before.ETag) {
 				return nil, ErrChanged
 			}
+			most := now.LockMost
 			if err := change(now); err != nil {
 				return nil, err
+			}
+			if now.LockMost != most && !a.everything() {
+				return nil, fmt.Errorf("%w: the longest time of locks", ErrEverything)
 			}
 			after := keepingOf(account, *now)
 			if after.ETag == before.ETag {
@@ -176,19 +204,30 @@ func (s *Service) ChangeKeeping(
 	return out, err
 }
 
+// durationOf returns a duration's text, or "" for none.
+func durationOf(d time.Duration) string {
+	switch {
+	case d == 0:
+		return ""
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return d.String()
+}
+
 // keepingOf returns which versions an account keeps. Its ETag differs for different settings.
 func keepingOf(account string, k metastore.Keeping) wire.Keeping {
 	out := wire.Keeping{Account: account, SetKeeping: wire.SetKeeping{Keep: wire.KeepOff, Most: k.Most}, Changed: k.Changed, Pending: k.Pending, Handled: k.Handled}
 	if k.State == metastore.KeepOn {
 		out.Keep = wire.KeepOn
 	}
-	if k.For != 0 {
-		out.For = k.For.String()
-		if k.For%time.Hour == 0 {
-			out.For = fmt.Sprintf("%dh", k.For/time.Hour)
-		}
+	out.For = durationOf(k.For)
+	text := fmt.Appendf(nil, "%q %d %d %d", account, k.State, k.For, k.Most)
+	if k.Locks {
+		out.Locks = &wire.LockSetting{Mode: string(k.LockMode), For: durationOf(k.LockFor), Most: durationOf(k.LockMost)}
+		text = fmt.Appendf(text, " %+v", *out.Locks)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %d", account, k.State, k.For, k.Most))
+	sum := sha256.Sum256(text)
 	out.ETag = fmt.Sprintf(`"%x"`, sum[:16])
 	return out
 }

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -83,4 +84,47 @@ func TestKeepingIsParsed(t *testing.T) {
 		testenv.Is(t, testenv.Error(o.SetKeeping(t.Context(), operator, "acca", nil, in)), admin.ErrInvalid, "%+v", in)
 	}
 	testenv.Equal(t, testenv.Must(o.Keeping(t.Context(), operator, "acca"))(t).ETag, kept.ETag, "the setting after refused requests")
+}
+
+// TestLockSetting: an account's administrators permit locks for ever, and set new versions' locks.
+// Only the operator sets how long locks may last.
+func TestLockSetting(t *testing.T) {
+	o := open(t)
+	boss, tenant := o.hire(t, "ops", nil, on("admin")), o.hire(t, "tenant", nil, on("admin", "acca"))
+	set := func(by admin.By, l *wire.LockSetting) error {
+		return testenv.Error(o.SetKeeping(t.Context(), by, "acca", nil, wire.SetKeeping{Keep: wire.KeepOn, Locks: l}))
+	}
+	wants := func(l wire.LockSetting) (etag string) {
+		t.Helper()
+		k := testenv.Must(o.Keeping(t.Context(), tenant, "acca"))(t)
+		if k.Locks == nil || *k.Locks != l {
+			t.Errorf("the setting has %+v, want %+v", k.Locks, l)
+		}
+		return k.ETag
+	}
+	testenv.OK(t, set(tenant, nil))
+	before := testenv.Must(o.Keeping(t.Context(), tenant, "acca"))(t)
+	if before.Locks != nil {
+		t.Errorf("locks that nobody set: %+v", before.Locks)
+	}
+	testenv.Is(t, set(tenant, &wire.LockSetting{Most: "72h"}), admin.ErrEverything, "the longest lock, by a tenant")
+	testenv.OK(t, set(tenant, &wire.LockSetting{}))
+	if empty := wants(wire.LockSetting{}); empty == before.ETag {
+		t.Error("locks do not change the ETag")
+	}
+	testenv.OK(t, set(boss, &wire.LockSetting{Most: "3d"}))
+	testenv.OK(t, set(tenant, &wire.LockSetting{Mode: "governance", For: "2d"}))
+	wants(wire.LockSetting{Mode: "governance", For: "48h", Most: "72h"})
+	for _, l := range []wire.LockSetting{{Mode: "governance"}, {For: "1h"}, {Mode: "other", For: "1h"}, {Mode: "compliance", For: "73h"}, {Mode: "compliance", For: "-1h"}, {For: "soon"}} {
+		if err := set(tenant, &l); !errors.Is(err, admin.ErrInvalid) && !errors.Is(err, metastore.ErrLock) {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+	testenv.OK(t, set(tenant, nil))
+	wants(wire.LockSetting{Mode: "governance", For: "48h", Most: "72h"})
+	_, err := o.SetKeeping(t.Context(), boss, "acca", nil, wire.SetKeeping{Keep: wire.KeepOff})
+	testenv.Is(t, err, metastore.ErrLocksStay, "the end of versions with locks")
+	actions := testenv.Must(o.Actions(t.Context(), operator, "", 100))(t).Actions
+	testenv.Equal(t, fmt.Sprintf("%s %s", actions[0].Before, actions[0].After),
+		`{"keep":"on","locks":{"most":"72h"}} {"keep":"on","locks":{"mode":"governance","for":"48h","most":"72h"}}`, "the last action")
 }

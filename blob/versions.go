@@ -30,7 +30,6 @@ func (s *Service) ListKeeping(ctx context.Context, after string, limit int) ([]m
 func (s *Service) SetKeeping(ctx context.Context, account string, change func(*metastore.Keeping) (*actions.Act, error)) (metastore.Keeping, error) {
 	defer s.unkept.remember(account, time.Time{})
 	return s.meta.SetKeeping(ctx, account, func(k *metastore.Keeping) (*actions.Act, error) {
-		locked := k.Locks
 		act, err := change(k)
 		switch {
 		case err != nil:
@@ -40,16 +39,6 @@ func (s *Service) SetKeeping(ctx context.Context, account string, change func(*m
 			err = fmt.Errorf("%w: versions cannot be kept for %v", ErrKeeping, k.For)
 		case k.Most < 0 || k.Most > metastore.MaxKept:
 			err = fmt.Errorf("%w: a number of versions is 1 to %d", ErrKeeping, metastore.MaxKept)
-		case k.Locks && k.State != metastore.KeepOn && !locked, !k.Locks && (k.LockMode != metastore.LockNone || k.LockFor != 0 || k.LockMost != 0) && !locked:
-			err = fmt.Errorf("%w: locks need an account that keeps versions", ErrKeeping)
-		case k.LockMode != metastore.LockNone && k.LockMode != metastore.LockGovernance && k.LockMode != metastore.LockCompliance:
-			err = fmt.Errorf("%w: there is no mode %q of locks", ErrKeeping, k.LockMode)
-		case (k.LockFor != 0) != (k.LockMode != metastore.LockNone):
-			err = fmt.Errorf("%w: a new version's lock has a mode and a time", ErrKeeping)
-		case k.LockMost < 0 || k.LockMost > metastore.MaxLock:
-			err = fmt.Errorf("%w: locks last at most %v", ErrKeeping, metastore.MaxLock)
-		case k.LockFor < 0 || k.LockFor > k.MaxLock():
-			err = fmt.Errorf("%w: a new version's lock lasts longer than the account's locks may, %v", ErrKeeping, k.MaxLock())
 		}
 		return act, err
 	})

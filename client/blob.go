@@ -25,6 +25,7 @@ type Blob struct {
 	Expires      time.Time // zero: never
 	SHA256       []byte    // 32 bytes, if the writer sent it
 	Version      string    // its id; "" if the account does not keep versions
+	Lock         Lock      // its own; only a HEAD, a GET and Versions return it
 
 	// The writer's further headers. A listing has them only on request. Only a listing, Copy and
 	// Move return CacheControl.
@@ -76,6 +77,9 @@ type DeleteOptions struct {
 	// Version is the id of a version to delete for good. "" deletes the blob: an account that keeps
 	// versions keeps it, and has a mark.
 	Version string
+
+	// Bypass deletes a version although it has a retention in LockGovernance, which is recorded.
+	Bypass bool
 }
 
 // Delete removes a blob, or one of its versions. It succeeds if there is none, unless the options
@@ -90,6 +94,9 @@ func (c *Client) Delete(ctx context.Context, account, name string, o DeleteOptio
 	if o.IfMatch != "" {
 		r.header.Set("If-Match", o.IfMatch)
 		r.conditional = true
+	}
+	if o.Bypass {
+		r.header.Set(wire.HeaderBypass, "true")
 	}
 	_, err = c.call(ctx, r, nil)
 	return err
@@ -109,11 +116,12 @@ func parseBlob(name string, h http.Header, size int64) (Blob, error) {
 			b.Metadata[strings.ToLower(meta)] = values[0]
 		}
 	}
-	var errs [3]error
+	var errs [4]error
 	b.LastModified, errs[0] = parseTime(h, "Last-Modified", http.ParseTime)
 	b.Expires, errs[1] = parseTime(h, wire.HeaderBlobExpires, func(s string) (time.Time, error) { return time.Parse(time.RFC3339Nano, s) })
 	b.SHA256, errs[2] = parseDigest(h.Get(wire.HeaderReprDigest))
-	if err := cmp.Or(b.check(), errs[0], errs[1], errs[2]); err != nil {
+	b.Lock, errs[3] = parseLock(h)
+	if err := cmp.Or(b.check(), errs[0], errs[1], errs[2], errs[3]); err != nil {
 		return Blob{}, err
 	}
 	return b, nil

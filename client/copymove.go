@@ -25,6 +25,7 @@ type CopyOptions struct {
 	Version string           // a version's id; "": the current one
 	Target  TargetConditions // if the copy's own effect may have made one false: ErrOutcomeUnknown
 	Expires time.Time        // when the copy expires; zero: never
+	Lock    Lock             // the copy's, as in PutOptions
 
 	// Replace sets the copy's fields from those below instead of the source's.
 	Replace            bool
@@ -45,7 +46,7 @@ type CopyOptions struct {
 // that may write to the target's account and may read the source without payment. PutObject copies
 // between services.
 func (c *Client) Copy(ctx context.Context, from, to BlobName, o CopyOptions) (Blob, error) {
-	body := wire.CopyBlob{CopyTo: &wire.BlobName{Account: &to.Account, BlobName: &to.Name}}
+	body := wire.CopyBlob{CopyTo: &wire.BlobName{Account: &to.Account, BlobName: &to.Name}, Lock: o.Lock.wire()}
 	if !o.Expires.IsZero() {
 		expires := o.Expires.UTC().Format(time.RFC3339Nano)
 		body.Expires = &expires

@@ -30,6 +30,7 @@ type PutOptions struct {
 	ContentType string
 
 	Expires time.Time // when the blob expires; zero: never
+	Lock    Lock      // the version's; zero: the account's. The key needs retain for it
 
 	// The blob's further headers. Metadata are custom headers without "Blob-Meta-".
 	CacheControl       string
@@ -98,6 +99,7 @@ func (o *PutOptions) setProperties(h http.Header) {
 	if !o.Expires.IsZero() {
 		h.Set(wire.HeaderBlobExpires, o.Expires.UTC().Format(time.RFC3339Nano))
 	}
+	o.Lock.setFields(h)
 }
 
 // beginJSON returns the request that begins an upload. It has all options that decide how the blob
@@ -105,7 +107,7 @@ func (o *PutOptions) setProperties(h http.Header) {
 func (o *PutOptions) beginJSON(account, name string, partSize int64) wire.BeginUpload {
 	begin := wire.BeginUpload{
 		RawAccount: &account, RawBlobName: &name, RawPartSize: &partSize, ContentType: o.ContentType,
-		CacheControl: o.CacheControl, ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, Metadata: o.Metadata,
+		CacheControl: o.CacheControl, ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, Metadata: o.Metadata, Lock: o.Lock.wire(),
 	}
 	if !o.Expires.IsZero() {
 		begin.Expires = o.Expires.UTC().Format(time.RFC3339Nano)

@@ -61,7 +61,7 @@ func versionsOf(page *wire.VersionPage) iter.Seq[VersionEntry] {
 			e := VersionEntry{Entry: Entry{Prefix: prefix}}
 			if v != nil {
 				e = VersionEntry{Entry{Blob: blobOf(&v.Blob)}, v.Current, v.Deleted, v.By, v.Since, v.Until}
-				e.Version = v.Version
+				e.Version, e.Lock = v.Version, lockOf(&v.Lock)
 			}
 			if !yield(e) {
 				return
@@ -75,7 +75,7 @@ func checkVersions(page *wire.VersionPage) error {
 	for i := range page.Versions {
 		if v := &page.Versions[i]; v.Version == "" {
 			return invalid("version", "is missing")
-		} else if err := checkLength("by", v.By, maxSubject); err != nil {
+		} else if err := cmp.Or(checkLength("by", v.By, maxSubject), checkLock(&v.Lock)); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,13 @@
 package client_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/client"
 	"sluice/test/testenv"
@@ -85,4 +87,59 @@ func TestVersions(t *testing.T) {
 		testenv.Is(t, c.Delete(ctx, "team", name, client.DeleteOptions{Version: version}), client.ErrInvalid, "a deletion of the version %s", version)
 	}
 	testenv.Equal(t, s.requests(func(request) bool { return true }), 0, "requests for what is no version")
+}
+
+// TestLocks locks versions as they are stored and afterwards, and shows, breaks and ends the locks.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	_, c := startServer(t)
+	ctx := t.Context()
+	set := testenv.Must(c.Admin().SetVersions(ctx, "team", wire.SetKeeping{Keep: wire.KeepOn, Locks: &wire.LockSetting{Mode: client.LockGovernance, For: "24h", Most: "72h"}}, client.UpdateOptions{}))(t)
+	testenv.Equal(t, *set.Locks, wire.LockSetting{Mode: client.LockGovernance, For: "24h", Most: "72h"}, "the setting")
+	until := time.Now().UTC().Truncate(time.Second).Add(48 * time.Hour)
+	yes, no := true, false
+	stated := client.Lock{Mode: client.LockCompliance, Until: until, Hold: true}
+	lockOf := func(name, version string) client.Lock {
+		t.Helper()
+		b := testenv.Must(c.HeadVersion(ctx, "team", name, version))(t)
+		for v, err := range c.Versions(ctx, "team", client.ListOptions{Prefix: name}) {
+			testenv.OK(t, err)
+			if v.Version == version {
+				testenv.Equal(t, v.Lock, b.Lock, "the listed lock of %s", name)
+			}
+		}
+		return b.Lock
+	}
+	for name, body := range map[string]string{"small": "x", "in parts": "in two parts"} {
+		b := testenv.Must(c.Put(ctx, "team", name, strings.NewReader(body), client.PutOptions{PartSize: 8, Lock: stated}))(t)
+		testenv.Equal(t, lockOf(name, b.Version), stated, "the lock of %s", name)
+	}
+	small := client.BlobName{Account: "team", Name: "small"}
+	b := testenv.Must(c.Copy(ctx, small, client.BlobName{Account: "team", Name: "copy"}, client.CopyOptions{Lock: stated}))(t)
+	testenv.Equal(t, lockOf("copy", b.Version), stated, "the copy's lock")
+	b = testenv.Must(c.Copy(ctx, small, client.BlobName{Account: "team", Name: "other"}, client.CopyOptions{}))(t)
+	testenv.Equal(t, lockOf("other", b.Version).Mode, client.LockGovernance, "the mode that the account sets")
+
+	locked := func(err error) {
+		t.Helper()
+		var refused *client.Error
+		if !errors.As(err, &refused) || refused.Code != wire.CodeLocked || refused.Status != 403 {
+			t.Errorf("%v, not that it is locked", err)
+		}
+	}
+	setLock := func(o client.LockOptions) (client.Lock, error) { return c.SetLock(ctx, "team", "other", b.Version, o) }
+	got := testenv.Must(setLock(client.LockOptions{Mode: client.LockGovernance, Until: until, Hold: &yes}))(t)
+	testenv.Equal(t, got, client.Lock{Mode: client.LockGovernance, Until: until, Hold: true}, "the lock")
+	locked(testenv.Error(setLock(client.LockOptions{End: true})))
+	testenv.Equal(t, testenv.Must(setLock(client.LockOptions{End: true, Bypass: true}))(t), client.Lock{Hold: true}, "the lock without its retention")
+	locked(c.Delete(ctx, "team", "other", client.DeleteOptions{Version: b.Version, Bypass: true}))
+	testenv.Is(t, testenv.Error(setLock(client.LockOptions{Hold: &no, IfMatch: `"other"`})), client.ErrPreconditionFailed, "a change on condition")
+	testenv.Equal(t, testenv.Must(setLock(client.LockOptions{Hold: &no, Mode: client.LockGovernance, Until: until}))(t), client.Lock{Mode: client.LockGovernance, Until: until}, "the lock without its hold")
+	locked(c.Delete(ctx, "team", "other", client.DeleteOptions{Version: b.Version}))
+	testenv.OK(t, c.Delete(ctx, "team", "other", client.DeleteOptions{Version: b.Version, Bypass: true}))
+	testenv.Is(t, testenv.Error(setLock(client.LockOptions{Hold: &yes})), client.ErrNotFound, "the lock of a version that was deleted")
+	for _, o := range []client.LockOptions{{Mode: client.LockGovernance, Until: until, End: true}} {
+		testenv.Is(t, testenv.Error(setLock(o)), client.ErrInvalid, "%+v", o)
+	}
+	testenv.Is(t, testenv.Error(c.SetLock(ctx, "team", "small", "", client.LockOptions{Hold: &yes})), client.ErrInvalid, "a lock of no version")
 }

@@ -9,6 +9,7 @@ import (
 func brokenVersions() []breakage {
 	const path = "/v1/versions/"
 	reads, heads, copies, deletes, lists := matches{"GET", path}, matches{"HEAD", path}, matches{"POST", path}, matches{"DELETE", path}, matches{"GET", "/v1/versions"}
+	patches := matches{"PATCH", path}
 	settings, recorded := matches{"PUT", "/v1/admin/versions/"}, matches{"GET", "/v1/admin/actions"}
 	rules, previews := matches{"PUT", "/v1/admin/rules/"}, matches{"POST", "/v1/admin/rules/"}
 	header := func(name, from, to string) func(http.Handler) http.Handler {
@@ -44,6 +45,15 @@ func brokenVersions() []breakage {
 		{"a mark is restored", "^version/restore", status(copies, 404, 200)},
 		{"a copy ignores the conditions on the version", "^version/copy", without(copies, "If-Match")},
 		{"a version is moved", "^version/copy", status(copies, 400, 200)},
+		{"a lock is not stored", "^version/lock$", swallowing(patches, 200, `{}`)},
+		{"a lock ignores its conditions", "^version/lock$", without(patches, "If-Match")},
+		{"a locked version goes", "^version/lock$", status(deletes, 403, 204)},
+		{"a lock is shortened", "^version/lock$", status(patches, 403, 200)},
+		{"a bypass is refused", "^version/lock$", without(patches, "Bypass-Governance")},
+		{"a lock is not shown", "^version/lock$", losing(heads, "Blob-Retain-Mode")},
+		{"a lock is not listed", "^version/lock$", entries(lists, "versions", func([]any) []any { return []any{} })},
+		{"a stored lock is lost", "^version/lock-of", without(puts, "Blob-Retain-Mode", "Blob-Retain-Until")},
+		{"locks are lost", "^version/lock-of", status(settings, 409, 200)},
 		{"a version stays", "^version/delete", swallowing(deletes, 204, "")},
 		{"a deletion ignores its conditions", "^version/delete", without(deletes, "If-Match")},
 		{"versions are reversed", "^version/list", entries(lists, "versions", reversed)},

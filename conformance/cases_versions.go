@@ -3,6 +3,7 @@ package conformance
 import (
 	"net/url"
 	"strings"
+	"time"
 
 	"sluice/wire"
 )
@@ -20,6 +21,20 @@ func (c *trial) keeps() *trial {
 	c.state.undo = append(c.state.undo, c.keepRequest(`{"keep": "off"}`, "If-Match", "*"))
 	c.keep(`{"keep": "on"}`).want(200)
 	return c
+}
+
+// locks returns the trial in a new account with locks, which keeps versions for ever.
+func (c *trial) locks() *trial {
+	c.operates()
+	c = c.in(randomAddress())
+	c.state.kept = append(c.state.kept, c.account)
+	c.keep(`{"keep": "on", "locks": {}}`).want(200)
+	return c
+}
+
+// inHours returns a time for a lock.
+func inHours(n int) string {
+	return time.Now().UTC().Truncate(time.Second).Add(time.Duration(n) * time.Hour).Format(time.RFC3339)
 }
 
 func (c *trial) keepRequest(body string, header ...string) request {
@@ -81,7 +96,7 @@ func (c *trial) wantVersions(want string) (ids []string) {
 func (c *trial) removeVersions(account string) {
 	c = c.in(account)
 	for _, v := range c.versions("").Versions {
-		c.send(request{method: "DELETE", target: c.version(v.Version, strings.TrimPrefix(v.Name, c.prefix))}).want(204)
+		c.send(request{method: "DELETE", target: c.version(v.Version, strings.TrimPrefix(v.Name, c.prefix)), header: []string{"Bypass-Governance", "true"}}).want(204)
 	}
 }
 
@@ -255,10 +270,52 @@ var versionCases = []Case{
 		c.wantVersions("a* a a")
 		c.wantVersion(third, "a", "third")
 	}},
+	{Name: "version/lock", Section: versionRules, Level: Extended, check: func(c *trial) {
+		c = c.locks()
+		id := c.stored("a", "x")
+		at := c.version(id, "a")
+		until, sooner := inHours(2), inHours(1)
+		lock := func(until string) string {
+			return `{"retention": {"mode": "governance", "until": "` + until + `"}}`
+		}
+		patch := func(body string, header ...string) *response {
+			return c.send(request{method: "PATCH", target: at, body: body, header: header})
+		}
+		remove := func(header ...string) *response { return c.send(request{method: "DELETE", target: at, header: header}) }
+		patch(lock(until), "If-Match", `"x"`).refused(412, "precondition_failed")
+		patch(lock(until)).want(200)
+		c.read("HEAD", at).want(200).wantHeader("Blob-Retain-Mode", "governance").wantHeader("Blob-Retain-Until", until).wantNo("Blob-Hold")
+		remove().refused(403, "locked")
+		patch(lock(sooner)).refused(403, "locked")
+		patch(`{"retention": null}`).refused(403, "locked")
+		c.delete("a").want(204)
+		if v := c.versions("").Versions; len(v) != 2 || v[1].Retention == nil || v[1].Retention.Mode != "governance" || v[1].Hold {
+			c.fatalf("the versions are %+v", v)
+		}
+		patch(`{"hold": true}`).want(200)
+		patch(lock(sooner), "Bypass-Governance", "true").want(200)
+		c.read("HEAD", at).want(200).wantHeader("Blob-Retain-Until", sooner).wantHeader("Blob-Hold", "true")
+		remove("Bypass-Governance", "true").refused(403, "locked")
+		patch(`{"hold": false, "retention": null}`, "Bypass-Governance", "true").want(200)
+		c.read("HEAD", at).want(200).wantNo("Blob-Retain-Mode", "Blob-Hold")
+		remove().want(204)
+	}},
+	{Name: "version/lock-of-a-write", Section: versionRules, Level: Extended, check: func(c *trial) {
+		c = c.locks()
+		until := inHours(2)
+		id := c.put("a", "x", "Blob-Retain-Mode", "governance", "Blob-Retain-Until", until).want(204).made()
+		copied := c.copyTo("a", "b", []string{`"retention": {"mode": "governance", "until": "` + until + `"}`}).want(200).made()
+		for _, at := range []string{c.version(id, "a"), c.version(copied, "b")} {
+			c.send(request{method: "DELETE", target: at}).refused(403, "locked")
+			c.send(request{method: "DELETE", target: at, header: []string{"Bypass-Governance", "true"}}).want(204)
+		}
+		c.keep(`{"keep": "off"}`).refused(409, "conflict")
+	}},
 	{Name: "version/of-an-account-that-keeps-none", Section: versionRules, Level: Extended, check: func(c *trial) {
 		c.operates()
 		c = c.in(randomAddress())
 		c.put("a", "first").want(204).wantNo("Blob-Version")
+		c.put("a", "locked", "Blob-Hold", "true").refused(400, "bad_request")
 		id := c.wantVersions("a*")[0]
 		c.wantVersion(id, "a", "first")
 		c.put("a", "second").want(204)
@@ -275,7 +332,7 @@ var versionCases = []Case{
 		nobody.soon(c.blob("a"), 200)
 		for _, r := range []request{
 			{method: "GET", target: c.version(id, "a")}, {method: "HEAD", target: c.version(id, "a")}, {method: "DELETE", target: c.version(id, "a")},
-			{method: "POST", target: c.version(id, "a"), body: c.copyBody("a")}, {method: "GET", target: "/v1/versions/" + c.account},
+			{method: "POST", target: c.version(id, "a"), body: c.copyBody("a")}, {method: "PATCH", target: c.version(id, "a"), body: `{"hold": true}`}, {method: "GET", target: "/v1/versions/" + c.account},
 		} {
 			nobody.send(r).want(401).wantHeader("Error-Code", "credential_required")
 		}

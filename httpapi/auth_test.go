@@ -55,7 +55,7 @@ func newHostedOver(
 		}
 	}}
 	h := &hosted{service: start(t, of), reads: reads}
-	every, accounts := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels}, []string{ours, payer}
+	every, accounts := []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeRetain, access.ScopeBypass, access.ScopeChannels}, []string{ours, payer}
 	if scope == access.ScopeAdmin {
 		every, accounts = append(every, scope), nil // which is needed for all accounts
 	}
@@ -194,6 +194,10 @@ var accessTable = map[string]row{
 	"GET /v1/versions/{account}/{version}/{blobName...}":    {scoped(access.ScopeRead), onVersion("GET", "", 200)},
 	"POST /v1/versions/{account}/{version}/{blobName...}":   {scoped(access.ScopeWrite), onVersion("POST", `{"copyTo": {"blobName": "a/b"}}`, 200)},
 	"DELETE /v1/versions/{account}/{version}/{blobName...}": {scoped(access.ScopeAdmin), onVersion("DELETE", "", 204)},
+	"PATCH /v1/versions/{account}/{version}/{blobName...}": {scoped(access.ScopeRetain), func(t *testing.T, h *hosted) target {
+		h.lockable(t, ours)
+		return onVersion("PATCH", `{"hold": true}`, 200)(t, h)
+	}},
 
 	"POST /v1/multipart-uploads": {scoped(access.ScopeWrite),
 		static("POST", "/v1/multipart-uploads", `{"rawAccount": "ours", "rawBlobName": "new"}`, 200)},
@@ -257,7 +261,7 @@ func TestEveryRouteAsksForCredentials(t *testing.T) {
 	t.Parallel()
 	for _, reads := range []access.Reads{access.ReadsPublic, access.ReadsKey, access.ReadsPaid} {
 		services := map[access.Scope]*hosted{}
-		for _, scope := range []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeChannels, access.ScopeAdmin} {
+		for _, scope := range []access.Scope{access.ScopeRead, access.ScopeWrite, access.ScopeRetain, access.ScopeChannels, access.ScopeAdmin} {
 			services[scope] = newHosted(t, reads, scope)
 		}
 		tried := map[string]bool{}

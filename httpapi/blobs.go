@@ -44,11 +44,19 @@ func (s *Server) putBlob(x *call) error {
 		return err
 	}
 	put.Metadata = string(metadata)
+	fields, err := lockFields(x.Request.Header)
+	if err != nil {
+		return err
+	}
+	lock, err := x.newLock(fields, account, name)
+	if err != nil {
+		return err
+	}
 	body, err := x.StoreBody(x.Request.Body, x.Request.ContentLength, put.Name, put.Metadata)
 	if err != nil {
 		return err
 	}
-	put.Owner, put.By = x.Owner(), x.By()
+	put.Owner, put.By, put.Lock = x.Owner(), x.By(), lock
 	b, err := s.blobs.Put(x.StoreContext(), put, body, x.Request.ContentLength)
 	if err = body.Confirm(err); err != nil {
 		return err
@@ -226,6 +234,9 @@ const notCached = "private, no-store"
 func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators) {
 	x.SetValidators(v)
 	setVersion(x, b)
+	if x.Local || x.HoldsRead(b.Account, b.Name) {
+		setLockFields(x, b.Lock)
+	}
 	x.Fields.Set("Accept-Ranges", "bytes")
 	cacheControl := setMetadata(x, headers.Metadata(b.Metadata))
 	switch {

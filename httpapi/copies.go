@@ -33,7 +33,7 @@ type transferral struct {
 	onDestination headers.Conditions
 	once          *database.Idempotency // may be nil
 
-	options blob.CopyOptions // of a copy: Expires, Restated, ContentType and Metadata
+	options blob.CopyOptions // Lock, and of a copy: Expires, Restated, ContentType and Metadata
 }
 
 // copyBlob serves POST on a blob, which copies or moves it.
@@ -66,6 +66,9 @@ func (s *Server) copyFrom(x *call, t transferral) error {
 		x.Access = t.access()
 	}
 	if err := s.permitTransfer(x, &t); err != nil {
+		return err
+	}
+	if t.options.Lock, err = x.newLock(in.Lock, t.to.Account, t.to.Name); err != nil {
 		return err
 	}
 	b, err := s.transfer(x, &t)
@@ -278,7 +281,7 @@ func (s *Server) transfer(x *call, t *transferral) (b metastore.Blob, err error)
 	onSource, onDestination := s.sourceCondition(x, t.onSource), x.Creating(exchange.Precondition(t.onDestination, s.blobs, errDestinationCondition))
 	if t.moves {
 		b, err = s.blobs.Move(x.Request.Context(), blob.MoveOptions{
-			From: t.from, To: t.to, Owner: x.Owner(), By: x.By(), Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,
+			From: t.from, To: t.to, Owner: x.Owner(), By: x.By(), Lock: t.options.Lock, Source: onSource, Precondition: onDestination, Made: s.moved(x, t.onSource), Once: t.once,
 			NoRecord: noRecord, Admit: admit, Permit: x.Recheck,
 		})
 	} else {

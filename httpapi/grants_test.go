@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/access"
 	"sluice/access/keys"
@@ -23,6 +24,7 @@ type right struct {
 // included has the scopes that a scope includes besides itself.
 var included = map[access.Scope]string{
 	access.ScopeRead: "admin", access.ScopeCreate: "write admin", access.ScopeWrite: "admin", access.ScopeChannels: "admin", access.ScopeAdmin: "",
+	access.ScopeRetain: "admin", access.ScopeBypass: "admin",
 }
 
 // has reports whether one of the grants gives a right.
@@ -47,6 +49,10 @@ var kindsOfKeys = map[string][]keys.Grant{
 	"a reader of a prefix":  {{Scopes: []string{"read"}, Accounts: []string{ours}, Prefix: "team/"}},
 	"a writer of a prefix":  {{Scopes: []string{"write"}, Accounts: []string{ours}, Prefix: "team/"}},
 	"a creator in a prefix": {{Scopes: []string{"create"}, Accounts: []string{ours}, Prefix: "team/"}},
+	"a locker of a prefix":  {{Scopes: []string{"create", "retain"}, Accounts: []string{ours}, Prefix: "team/"}},
+	"a retainer":            {{Scopes: []string{"retain"}}},
+	"a breaker of a prefix": {{Scopes: []string{"retain", "bypass", "write"}, Prefix: "team/"}},
+	"a breaker of all":      {{Scopes: []string{"bypass"}, Accounts: []string{ours}}, {Scopes: []string{"retain"}, Prefix: "other/"}},
 	"another prefix":        {{Scopes: []string{"admin"}, Accounts: []string{ours}, Prefix: "other/"}},
 	"a backup": {
 		{Scopes: []string{"read", "create"}, Accounts: []string{ours}},
@@ -87,6 +93,11 @@ func (g *granting) upload(t *testing.T, at string) string {
 	return path
 }
 
+// in returns the time in so many hours and half an hour more.
+func (g *granting) in(hours int) string {
+	return g.now().Add(time.Duration(hours)*time.Hour + 30*time.Minute).UTC().Format(time.RFC3339)
+}
+
 // attempt is a request, and the rights that it needs.
 type attempt struct {
 	name, method, path, body string
@@ -106,6 +117,15 @@ func (g *granting) attempts(t *testing.T, at string) []attempt {
 	linked := func(verb link.Verb, name string) string { return g.link(t, g.key, verb, ours, name) }
 	restored := stored()
 	read1, new1 := stored(), g.fresh(t, at, false)
+	retain, bypass := one(access.ScopeRetain, at), []string{wire.HeaderBypass, "true"}
+	lock := func(hours int) string {
+		return fmt.Sprintf(`{"retention": {"mode": "governance", "until": %q}}`, g.in(hours))
+	}
+	locked := func() string {
+		path := g.version(t, stored())
+		g.want(t, 200, "PATCH", path, lock(1), g.owner...)
+		return path
+	}
 	return []attempt{
 		{"read", "GET", blobs + stored(), "", g.by, read},
 		{"head", "HEAD", blobs + stored(), "", g.by, read},
@@ -125,6 +145,17 @@ func (g *granting) attempts(t *testing.T, at string) []attempt {
 		{"copy a version from there", "POST", g.version(t, stored()), to("copyTo", away+"2"), g.by, slices.Concat(read, one(access.ScopeCreate, away))},
 		{"copy a version to there", "POST", g.version(t, g.fresh(t, "team/", true)), to("copyTo", g.fresh(t, at, false)), g.by, slices.Concat(create, one(access.ScopeRead, "team/"))},
 		{"delete a version", "DELETE", g.version(t, stored()), "", g.by, one(access.ScopeAdmin, at)},
+		{"hold", "PATCH", g.version(t, stored()), `{"hold": true}`, g.by, retain},
+		{"lock", "PATCH", g.version(t, stored()), lock(2), g.by, retain},
+		{"extend a lock", "PATCH", locked(), lock(2), g.by, retain},
+		{"shorten a lock", "PATCH", locked(), lock(0), append(slices.Clone(g.by), bypass...), slices.Concat(retain, one(access.ScopeBypass, at))},
+		{"end a lock", "PATCH", locked(), `{"retention": null}`, append(slices.Clone(g.by), bypass...), slices.Concat(retain, one(access.ScopeBypass, at))},
+		{"delete a locked version", "DELETE", locked(), "", append(slices.Clone(g.by), bypass...), slices.Concat(one(access.ScopeAdmin, at), one(access.ScopeBypass, at))},
+		{"store with a hold", "PUT", blobs + g.fresh(t, at, false), "x", append(slices.Clone(g.by), wire.HeaderHold, "true"), slices.Concat(create, retain)},
+		{"replace with a lock", "PUT", blobs + stored(), "x", append(slices.Clone(g.by), wire.HeaderRetainMode, "compliance", wire.HeaderRetainUntil, g.in(2)), slices.Concat(write, retain)},
+		{"copy with a lock", "POST", blobs + g.fresh(t, "team/", true), strings.Replace(to("copyTo", g.fresh(t, at, false)), "{", `{"hold": true, `, 1), g.by, slices.Concat(create, retain, one(access.ScopeRead, "team/"))},
+		{"move with a lock", "POST", blobs + g.fresh(t, "team/", true), strings.Replace(to("moveTo", g.fresh(t, at, false)), "{", `{"hold": true, `, 1), g.by, slices.Concat(create, retain, one(access.ScopeWrite, "team/"))},
+		{"begin with a lock", "POST", uploads, fmt.Sprintf(`{"rawAccount": "ours", "rawBlobName": %q, `, new1) + lock(1)[1:], g.by, slices.Concat(create, retain)},
 		{"begin", "POST", uploads, fmt.Sprintf(`{"rawAccount": "ours", "rawBlobName": %q}`, new1), g.by, create},
 		{"get an upload", "GET", g.upload(t, at), "", g.by, create},
 		{"part", "PUT", g.upload(t, at) + "/parts/0", "x", g.by, create},
@@ -150,7 +181,8 @@ func (g *granting) attempts(t *testing.T, at string) []attempt {
 // each kind of key. A request is refused exactly if no grant gives a right that it needs.
 // Invariants 193, 207.
 func TestEveryOperationByEveryKindOfKey(t *testing.T) {
-	l := newLinking(t, access.ReadsKey)
+	l := newLinking(t, access.ReadsKey, withAdmin)
+	l.lockable(t, ours)
 	owner := keyHeader(l.signer(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Group: "g"}).credential)
 	allowed := 0
 	for kind, grants := range kindsOfKeys {

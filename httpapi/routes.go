@@ -70,6 +70,8 @@ func routes(s *Server) []router.Route[operation] {
 	audits(auditlog.Read)
 	write("POST", "/v1/versions/{account}/{version}/{blobName...}", requireScopeAt(access.ScopeCreate, versionInPath), s.copyVersion)
 	audits(auditlog.Copy)
+	write("PATCH", "/v1/versions/{account}/{version}/{blobName...}", requireKey(access.ScopeRetain, versionInPath), s.setLock)
+	audits(auditlog.Write)
 	write("DELETE", "/v1/versions/{account}/{version}/{blobName...}", requireKey(access.ScopeAdmin, versionInPath), s.deleteVersion)
 	audits(auditlog.Delete)
 

@@ -65,6 +65,9 @@ func (s *Server) beginUpload(x *call) error {
 	if err := x.Require(access.ScopeCreate, begin.Account, begin.Name); err != nil {
 		return err
 	}
+	if begin.Lock, err = x.newLock(in.Lock, begin.Account, begin.Name); err != nil {
+		return err
+	}
 	reservation, err := x.Allowance.ReserveUpload(x.Request.Context(), begin.Name, begin.Metadata)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"sluice/access"
+	"sluice/admin"
 	"sluice/blob"
 	"sluice/exchange"
 	"sluice/metastore"
@@ -86,30 +87,40 @@ func (s *Server) getVersion(x *call) error {
 	})
 }
 
-// deleteVersion deletes a version for good. For a condition a mark is no blob.
+// deleteVersion deletes a version for good.
 func (s *Server) deleteVersion(x *call) error {
 	v, err := x.version()
 	if err != nil {
 		return err
 	}
-	holds, err := s.precondition(x.Request.Header)
+	holds, err := s.versionPrecondition(x.Request.Header)
 	if err != nil {
 		return err
 	}
-	of := holds
-	if holds != nil {
-		of = func(current *metastore.Blob) error {
-			if current != nil && current.Mark {
-				current = nil
-			}
-			return holds(current)
-		}
-	}
-	if _, err := s.blobs.DeleteVersion(x.Request.Context(), metastore.Deletion{VersionName: v, Precondition: of}); err != nil {
+	err = s.bypassing(x, v.BlobName, func(bypass metastore.Bypass) error {
+		_, err := s.blobs.DeleteVersion(x.Request.Context(), metastore.Deletion{VersionName: v, Precondition: holds, Bypass: bypass})
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	x.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// versionPrecondition returns the conditions on a version, or nil if there are none. For them a
+// mark is no blob.
+func (s *Server) versionPrecondition(h http.Header) (metastore.Precondition, error) {
+	holds, err := s.precondition(h)
+	if holds == nil {
+		return nil, err
+	}
+	return func(current *metastore.Blob) error {
+		if current != nil && current.Mark {
+			current = nil
+		}
+		return holds(current)
+	}, nil
 }
 
 // copyVersion serves POST on a version, which copies it. Onto its own name, it restores it.
@@ -146,7 +157,7 @@ func (s *Server) listVersions(x *call) error {
 	}
 	for _, b := range page.Versions {
 		one := wire.Version{
-			Blob: listed(x, asked.Account, &b), Version: metastore.VersionOf(&b).String(), Current: b.Since.IsZero(), Deleted: b.Mark, By: b.By, Since: b.Since, Until: b.Until,
+			Blob: listed(x, asked.Account, &b), Version: metastore.VersionOf(&b).String(), Current: b.Since.IsZero(), Deleted: b.Mark, By: b.By, Since: b.Since, Until: b.Until, Lock: admin.LockOf(b.Lock),
 		}
 		if b.Mark {
 			one.ETag, one.ContentType = "", ""

@@ -24,6 +24,15 @@ func (s *service) keep(t testing.TB, account string) {
 	})))
 }
 
+// lockable lets an account keep versions with locks.
+func (s *service) lockable(t testing.TB, account string) {
+	t.Helper()
+	testenv.OK(t, testenv.Error(s.meta.SetKeeping(t.Context(), account, func(k *metastore.Keeping) (*actions.Act, error) {
+		k.State, k.Locks = metastore.KeepOn, true
+		return nil, nil
+	})))
+}
+
 // version returns the path to a blob's current version.
 func (s *service) version(t testing.TB, name string) string {
 	t.Helper()

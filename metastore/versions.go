@@ -3,6 +3,7 @@ package metastore
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -81,6 +82,23 @@ type Removed struct {
 // MaxLock returns the longest time for which a version may be locked.
 func (k *Keeping) MaxLock() time.Duration { return cmp.Or(k.LockMost, MaxLock) }
 
+// CheckLocks returns an ErrLock for a setting of locks that no account can have.
+func (k *Keeping) CheckLocks() error {
+	switch {
+	case !k.Locks && (k.LockMode != LockNone || k.LockFor != 0 || k.LockMost != 0):
+		return fmt.Errorf("%w: the account has no locks", ErrLock)
+	case k.LockMode != LockNone && k.LockMode != LockGovernance && k.LockMode != LockCompliance:
+		return fmt.Errorf("%w: its mode is %s or %s", ErrLock, LockGovernance, LockCompliance)
+	case (k.LockFor != 0) != (k.LockMode != LockNone):
+		return fmt.Errorf("%w: a new version's lock has a mode and a time", ErrLock)
+	case k.LockMost < 0 || k.LockMost > MaxLock:
+		return fmt.Errorf("%w: the longest time is above 0 and at most %v", ErrLock, MaxLock)
+	case k.LockFor < 0 || k.LockFor > k.MaxLock():
+		return fmt.Errorf("%w: it would last longer than the account's locks may, %v", ErrLock, k.MaxLock())
+	}
+	return nil
+}
+
 // Versions keeps replaced and deleted blobs in the accounts that have such a Keeping. The account's
 // setting is read in the transaction of each write, so a write that begins after SetKeeping has
 // returned obeys it. Names that begin with U+0000 are never kept, and no other name may have
@@ -108,7 +126,7 @@ type Versions interface {
 	// transaction, possibly several times, and records the act that it returns, which may be nil.
 	// With an error of change nothing is changed, and SetKeeping returns it. KeepNever after
 	// another state is stored as KeepOff. It returns ErrLocksStay if an account with Locks would
-	// lose them.
+	// lose them, or CheckLocks's error.
 	SetKeeping(ctx context.Context, account string, change func(*Keeping) (*actions.Act, error)) (Keeping, error)
 
 	// ListKeeping returns up to limit accounts with settings, sorted, beginning after after.

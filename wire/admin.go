@@ -279,6 +279,19 @@ type SetKeeping struct {
 	// absent: without limit.
 	For  string `json:"for,omitempty"`
 	Most int    `json:"most,omitempty"` // of one name besides the current one; absent: any number
+	// Locks are there if versions can have locks, which is for ever. Absent in a request: they stay
+	// as they are.
+	Locks *LockSetting `json:"locks,omitempty"`
+}
+
+// LockSetting is an account's setting of locks.
+type LockSetting struct {
+	// Mode and For are a new version's retention, unless its writer states one; absent: none.
+	Mode string `json:"mode,omitempty"`
+	For  string `json:"for,omitempty"`
+	// Most is the longest time for which a version may be locked, by default ten years. Only
+	// administrators of all accounts change it. Absent in a request: it stays as it is.
+	Most string `json:"most,omitempty"`
 }
 
 // Keeping is an account's setting for its versions.

@@ -59,6 +59,10 @@ const (
 	HeaderBlobMeta          = "Blob-Meta-"   // begins the names of a blob's custom headers
 	HeaderBlobVersion       = "Blob-Version" // the version's id that was made or read
 	HeaderBlobDeleted       = "Blob-Deleted" // "true": the version marks that the blob was deleted
+	HeaderRetainMode        = "Blob-Retain-Mode"
+	HeaderRetainUntil       = "Blob-Retain-Until"
+	HeaderHold              = "Blob-Hold"         // "true": the version has a legal hold
+	HeaderBypass            = "Bypass-Governance" // "true": the request may end a retention early
 )
 
 // Blob is an entry in a listing.
@@ -95,6 +99,26 @@ type Version struct {
 	By      string    `json:"by,omitempty"`   // the key's id that wrote it, or that deleted the blob
 	Since   time.Time `json:"since,omitzero"` // when it ceased to be current
 	Until   time.Time `json:"until,omitzero"` // until when it is kept; absent: without limit
+	Lock
+}
+
+// Retention keeps a version until a time.
+type Retention struct {
+	Mode  string    `json:"mode"` // "governance" or "compliance"
+	Until time.Time `json:"until"`
+}
+
+// Lock is a version's lock.
+type Lock struct {
+	Retention *Retention `json:"retention,omitempty"`
+	Hold      bool       `json:"hold,omitzero"` // a legal hold
+}
+
+// SetLock is the request that changes a version's lock. What is absent stays as it is; null as
+// Retention ends it.
+type SetLock struct {
+	Retention *Retention `json:"retention,omitempty"`
+	Hold      *bool      `json:"hold,omitempty"`
 }
 
 // VersionPage is a page in a list of versions.
@@ -122,6 +146,7 @@ type CopyBlob struct {
 	IfNoneMatch *string `json:"ifNoneMatch,omitempty"`
 
 	Expires *string `json:"expires,omitempty"` // the copy's; nil: never
+	Lock            // the destination's
 
 	// ReplaceMetadata replaces the source's content type and metadata by the members below.
 	ReplaceMetadata    *bool   `json:"replaceMetadata,omitempty"`
@@ -171,6 +196,7 @@ type BeginUpload struct {
 	ContentLanguage    string `json:"contentLanguage"`
 	// Metadata is the custom headers: names in lower case without HeaderBlobMeta.
 	Metadata map[string]string `json:"metadata"`
+	Lock                       // the blob's
 }
 
 // UploadBegun is the response to BeginUpload.

@@ -59,6 +59,9 @@ func (s *Metastore) SetKeeping(ctx context.Context, account string, change func(
 		if was.Locks && !is.Locks || is.Locks && is.State != metastore.KeepOn {
 			return was, metastore.ErrLocksStay
 		}
+		if err := is.CheckLocks(); err != nil {
+			return was, err
+		}
 		is.For = is.For.Truncate(time.Microsecond)
 		treated := is.For == was.For && is.Most == was.Most
 		unlocked := is.Locks == was.Locks && lockSettingOf(&is) == lockSettingOf(&was)
