@@ -71,6 +71,64 @@ func (m *versionModel) live(name string) *metastore.Blob {
 	return &m.names[name][0]
 }
 
+// holds reports whether a version's lock has not ended.
+func (m *versionModel) holds(b *metastore.Blob) bool { return b.Lock.Holds(m.p.Clock.Now()) }
+
+// due reports whether a version that is not current is there no more. A lock that has ended is
+// there until a purge.
+func (m *versionModel) due(b *metastore.Blob) bool {
+	return b.Lock == metastore.Lock{} && m.expired(b.Until)
+}
+
+// seen returns a version as the store does. In the model its Until does not depend on its lock.
+func (m *versionModel) seen(b metastore.Blob) metastore.Blob {
+	if b.Lock.Hold {
+		b.Until = time.Time{}
+	}
+	if !b.Until.IsZero() && b.Lock.Until.After(b.Until) {
+		b.Until = b.Lock.Until
+	}
+	return b
+}
+
+// anyLock draws a lock for a new version.
+func (m *versionModel) anyLock(t *rapid.T) metastore.Lock {
+	l := m.p.retention(rapid.SampledFrom([]metastore.LockMode{"", "", metastore.LockGovernance, metastore.LockCompliance}).Draw(t, "mode"), rapid.SampledFrom([]time.Duration{time.Hour, 30 * time.Hour}).Draw(t, "retained"))
+	if l.Hold = rapid.IntRange(0, 3).Draw(t, "hold") == 0; l.Mode == metastore.LockNone {
+		l.Until = time.Time{}
+	}
+	return l
+}
+
+// lock changes the lock of one version.
+func (m *versionModel) lock(s whole.Database, t *rapid.T, name string) {
+	if len(m.names[name]) == 0 {
+		return
+	}
+	b := &m.names[name][rapid.IntRange(0, len(m.names[name])-1).Draw(t, "version")]
+	to := m.anyLock(t)
+	c := metastore.LockChange{VersionName: m.named(*b), Retention: &to, Hold: &to.Hold}
+	if rapid.Bool().Draw(t, "bypass") {
+		c.Bypass = bypassing
+	}
+	held := b.Lock
+	held.Hold = false
+	weaker := to.Until.Before(held.Until) || held.Mode == metastore.LockCompliance && to.Mode != held.Mode
+	got, err := s.SetLock(m.p.Ctx, c)
+	switch {
+	case b.Mark || !b.Since.IsZero() && m.due(b):
+		m.p.Is(err, database.ErrNotFound, "the lock of a version that is not there")
+	case !m.keeping.Locks:
+		m.p.Is(err, metastore.ErrNoLocks, "a lock in an account without locks")
+	case held.Holds(m.p.Clock.Now()) && weaker && (held.Mode == metastore.LockCompliance || c.Bypass == nil):
+		m.p.Is(err, metastore.ErrLocked, "the change of the lock %+v to %+v", b.Lock, to)
+	default:
+		m.p.OK(err, "the change of the lock %+v to %+v", b.Lock, to)
+		b.Lock = to
+		m.p.Equal(got, m.seen(*b), "the version with a changed lock")
+	}
+}
+
 func (m *versionModel) expired(at time.Time) bool { return !at.IsZero() && !m.p.Clock.Now().Before(at) }
 
 func (m *versionModel) until(since time.Time) time.Time {
@@ -109,18 +167,25 @@ func (m *versionModel) pruned(list []metastore.Blob) []metastore.Blob {
 	if m.keeping.Most == 0 {
 		return list
 	}
+	var stay []metastore.Blob
 	versions, marks := 0, 0
-	return slices.DeleteFunc(list, func(b metastore.Blob) bool {
+	for _, b := range list {
+		goes := false
 		switch {
 		case b.Since.IsZero():
-			return false
 		case b.Mark:
 			marks++
-			return marks > m.keeping.Most || versions >= m.keeping.Most
+			goes = marks > m.keeping.Most || versions >= m.keeping.Most
+		default:
+			if versions++; versions > m.keeping.Most {
+				goes, b.Until = !m.holds(&b), b.Since // it goes when its lock ends
+			}
 		}
-		versions++
-		return versions > m.keeping.Most
-	})
+		if !goes {
+			stay = append(stay, b)
+		}
+	}
+	return stay
 }
 
 // mark adds the mark of a removal. The store sets its Modified and Content, which compare takes
@@ -145,6 +210,9 @@ func (m *versionModel) commit(got, b metastore.Blob, err error) {
 		least = list[0].Modified.Add(time.Microsecond)
 	}
 	m.p.Must(!got.Modified.Before(least), "a commit at %v after a version at %v", got.Modified, least)
+	if b.Lock.Mode == metastore.LockNone && m.keeping.LockMode != metastore.LockNone {
+		b.Lock.Mode, b.Lock.Until = m.keeping.LockMode, m.p.Clock.Now().Add(m.keeping.LockFor+time.Second-1).Truncate(time.Second)
+	}
 	b.Modified, b.SharedSecond, b.Versioned, b.Account = got.Modified, got.SharedSecond, m.keeping.State == metastore.KeepOn, m.account
 	if b.Size == 0 || m.made%2 == 0 { // an empty or inline content is not shared
 		b.Content = got.Content
@@ -162,9 +230,12 @@ func (m *versionModel) step(t *rapid.T) {
 		expires = m.expiry()
 	}
 	m.made++
-	switch rapid.SampledFrom([]string{"put", "put", "put", "remove", "remove", "delete", "delete", "copy", "restore", "move", "upload", "set", "apply", "purge", "advance", "reopen"}).Draw(t, "verb") {
+	switch rapid.SampledFrom([]string{"put", "put", "put", "remove", "remove", "delete", "delete", "copy", "restore", "move", "upload", "set", "lock", "lock", "apply", "purge", "advance", "reopen"}).Draw(t, "verb") {
 	case "put":
 		b := metastore.Blob{Account: m.account, Name: name, Content: m.p.Content(), Size: 1, CRC64: uint64(m.made), Owner: owner, By: by, Metadata: m.metadata(), Expires: expires}
+		if m.keeping.Locks {
+			b.Lock = m.anyLock(t)
+		}
 		e := m.p.Extent(0, 0, 1)
 		if m.made%2 == 0 {
 			e = m.p.Inline(0, 0, []byte("x"))
@@ -202,8 +273,11 @@ func (m *versionModel) step(t *rapid.T) {
 	case "set":
 		m.set(s, metastore.Keeping{
 			State: rapid.SampledFrom([]metastore.KeepState{metastore.KeepOn, metastore.KeepOn, metastore.KeepOff}).Draw(t, "state"),
-			For:   rapid.SampledFrom([]time.Duration{0, 0, time.Hour, 48 * time.Hour}).Draw(t, "for"), Most: rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "most"),
+			Locks: m.keeping.Locks || rapid.IntRange(0, 2).Draw(t, "locks") == 0, LockMode: rapid.SampledFrom([]metastore.LockMode{"", "", metastore.LockGovernance}).Draw(t, "default"),
+			For: rapid.SampledFrom([]time.Duration{0, 0, time.Hour, 48 * time.Hour}).Draw(t, "for"), Most: rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "most"),
 		})
+	case "lock":
+		m.lock(s, t, name)
 	case "apply":
 		m.p.Clock.Advance(time.Minute)
 		m.apply(s, rapid.IntRange(1, 3).Draw(t, "limit"))
@@ -231,15 +305,24 @@ func (m *versionModel) delete(s whole.Database, t *rapid.T, name string) {
 	}
 	at := rapid.IntRange(0, len(list)-1).Draw(t, "version")
 	b, n := list[at], m.current(name)
-	got := dbtest.Value(s.DeleteVersion(m.p.Ctx, metastore.Deletion{VersionName: m.named(b)}))
-	if at >= n && m.expired(b.Until) {
+	d := metastore.Deletion{VersionName: m.named(b)}
+	if rapid.Bool().Draw(t, "bypass") {
+		d.Bypass = bypassing
+	}
+	got, err := s.DeleteVersion(m.p.Ctx, d)
+	if m.holds(&b) && (b.Lock.Hold || b.Lock.Mode == metastore.LockCompliance || d.Bypass == nil) {
+		m.p.Is(err, metastore.ErrLocked, "the deletion of a version with the lock %+v", b.Lock)
+		return
+	}
+	m.p.OK(err, "the deletion of a version")
+	if at >= n && m.due(&b) {
 		m.p.Must(!got.Existed, "a version that is due was deleted")
 		return
 	}
 	m.p.Must(got.Existed, "a version of %.20q is not there", name)
-	m.p.Equal(got.Blob, b, "the deleted version of %.20q", name)
+	m.p.Equal(got.Blob, m.seen(b), "the deleted version of %.20q", name)
 	list = slices.Delete(list, at, at+1)
-	if at == 0 && len(list) > 0 && !list[0].Mark && !m.expired(list[0].Expires) && !m.expired(list[0].Until) {
+	if at == 0 && len(list) > 0 && !list[0].Mark && !m.expired(list[0].Expires) && !m.due(&list[0]) {
 		list[0].Since, list[0].Until = time.Time{}, time.Time{}
 		list[0].Again = m.p.Clock.Now()
 		for _, last := range []time.Time{b.Modified, b.Again} {
@@ -256,7 +339,7 @@ func (m *versionModel) copy(s whole.Database, t *rapid.T, v *metastore.VersionNa
 	var source *metastore.Blob
 	if v == nil {
 		source = m.live(name)
-	} else if at := slices.IndexFunc(m.names[name], func(b metastore.Blob) bool { return v.Is(&b) }); !m.names[name][at].Mark && !m.expired(m.names[name][at].Until) {
+	} else if at := slices.IndexFunc(m.names[name], func(b metastore.Blob) bool { return v.Is(&b) }); !m.names[name][at].Mark && !m.due(&m.names[name][at]) {
 		source = &m.names[name][at]
 	}
 	to := rapid.SampledFrom([]string{name, versionNames[m.made%len(versionNames)]}).Draw(t, "to")
@@ -267,7 +350,7 @@ func (m *versionModel) copy(s whole.Database, t *rapid.T, v *metastore.VersionNa
 		return
 	}
 	b := *source
-	b.Name, b.Owner, b.By, b.Expires, b.Since, b.Until, b.Content = to, owner, by, expires, time.Time{}, time.Time{}, got.Content
+	b.Name, b.Owner, b.By, b.Expires, b.Since, b.Until, b.Content, b.Lock = to, owner, by, expires, time.Time{}, time.Time{}, got.Content, metastore.Lock{}
 	m.commit(got, b, err)
 }
 
@@ -284,7 +367,7 @@ func (m *versionModel) move(s whole.Database, from, to, by, owner string) {
 	b := *source
 	m.retire(from)
 	m.mark(from, by, b.Owner, m.p.Clock.Now())
-	b.Name, b.Owner, b.By, b.Content = to, owner, by, got.Content
+	b.Name, b.Owner, b.By, b.Content, b.Lock = to, owner, by, got.Content, metastore.Lock{}
 	m.commit(got, b, err)
 }
 
@@ -294,20 +377,28 @@ func (m *versionModel) upload(s whole.Database, name, by, owner string) {
 	m.p.OK(s.PutPart(m.p.Ctx, id, metastore.Part{Size: 5}, []metastore.Extent{m.p.Extent(0, 0, 5)}), "a part")
 	u, err := s.CompleteUpload(m.p.Ctx, id, dbtest.Value(s.Upload(m.p.Ctx, id)).Revision, 5, 9, nil)
 	m.p.OK(err, "a completion")
-	b := metastore.Blob{Account: m.account, Name: name, Content: u.Content, Size: 5, CRC64: 9, PartSize: 10, Owner: owner, By: u.By, Modified: u.Modified, Versioned: u.Versioned}
+	b := metastore.Blob{Account: m.account, Name: name, Content: u.Content, Size: 5, CRC64: 9, PartSize: 10, Owner: owner, By: u.By, Modified: u.Modified, Versioned: u.Versioned, Lock: u.Lock}
 	b.SharedSecond = dbtest.Value(s.Blob(m.p.Ctx, m.account, name)).SharedSecond
 	want := b
-	want.By = by
+	want.By, want.Lock = by, metastore.Lock{}
 	m.commit(b, want, nil)
 	again := dbtest.Value(s.CompleteUpload(m.p.Ctx, id, 0, 0, 0, nil))
 	m.p.Equal(again, u, "a repeated completion")
 }
 
 func (m *versionModel) set(s whole.Database, k metastore.Keeping) {
-	got := dbtest.Value(s.SetKeeping(m.p.Ctx, m.account, func(was *metastore.Keeping) (*actions.Act, error) {
-		was.State, was.For, was.Most = k.State, k.For, k.Most
+	if k.LockFor = 26 * time.Hour; !k.Locks || k.LockMode == metastore.LockNone {
+		k.LockMode, k.LockFor = metastore.LockNone, 0
+	}
+	got, err := s.SetKeeping(m.p.Ctx, m.account, func(was *metastore.Keeping) (*actions.Act, error) {
+		was.State, was.For, was.Most, was.Locks, was.LockMode, was.LockFor = k.State, k.For, k.Most, k.Locks, k.LockMode, k.LockFor
 		return nil, nil
-	}))
+	})
+	if k.Locks && k.State != metastore.KeepOn {
+		m.p.Is(err, metastore.ErrLocksStay, "an account with locks that keeps nothing")
+		return
+	}
+	m.p.OK(err, "a setting")
 	m.p.Must(got.State == k.State && got.For == k.For && got.Most == k.Most, "the setting is %+v, not %+v", got, k)
 	m.p.Equal(dbtest.Value(s.Keeping(m.p.Ctx, m.account)), got, "the setting")
 	m.keeping = got
@@ -325,13 +416,12 @@ func (m *versionModel) apply(s whole.Database, limit int) {
 	}
 	m.keeping = got
 	for name, list := range m.names {
-		list = m.pruned(list)
 		for i := range list {
 			if !list[i].Since.IsZero() {
 				list[i].Until = m.until(list[i].Since)
 			}
 		}
-		m.names[name] = list
+		m.names[name] = m.pruned(list)
 	}
 }
 
@@ -345,7 +435,12 @@ func (m *versionModel) purge() {
 			m.retire(name)
 			m.mark(name, "", b.Owner, b.Expires)
 		}
-		m.names[name] = slices.DeleteFunc(m.names[name], func(b metastore.Blob) bool { return !b.Since.IsZero() && m.expired(b.Until) })
+		for i := range m.names[name] {
+			if b := &m.names[name][i]; !b.Since.IsZero() && m.expired(b.Lock.Until) {
+				b.Lock = metastore.Lock{Hold: b.Lock.Hold}
+			}
+		}
+		m.names[name] = slices.DeleteFunc(m.names[name], func(b metastore.Blob) bool { return !b.Since.IsZero() && m.due(&b) })
 	}
 }
 
@@ -353,7 +448,7 @@ func (m *versionModel) purge() {
 func (m *versionModel) shown() (list []*metastore.Blob) {
 	for _, name := range slices.Sorted(maps.Keys(m.names)) {
 		for i := range m.names[name] {
-			if b := &m.names[name][i]; b.Since.IsZero() || !m.expired(b.Until) {
+			if b := &m.names[name][i]; b.Since.IsZero() || !m.due(b) {
 				list = append(list, b)
 			}
 		}
@@ -383,7 +478,7 @@ func (m *versionModel) compare(s whole.Database, q metastore.ListQuery) {
 			wantGroups = append(wantGroups, q.Prefix+before+q.Delimiter)
 			continue
 		}
-		listed := *b
+		listed := m.seen(*b)
 		if b.Since.IsZero() && m.expired(b.Expires) {
 			listed.Since = b.Expires
 		}
@@ -415,8 +510,16 @@ func (m *versionModel) takeMarks(got []metastore.Blob) {
 
 // leave deletes all versions. Then nothing counts, and every content is garbage.
 func (m *versionModel) leave() {
-	m.set(m.handles[0], metastore.Keeping{State: metastore.KeepOn})
-	m.p.Clock.Advance(time.Minute)
+	m.set(m.handles[0], metastore.Keeping{State: metastore.KeepOn, Locks: m.keeping.Locks})
+	for _, list := range m.names {
+		for i := range list {
+			if b := &list[i]; b.Lock.Hold {
+				b.Lock.Hold = false
+				dbtest.Value(m.handles[0].SetLock(m.p.Ctx, metastore.LockChange{VersionName: m.named(*b), Hold: &b.Lock.Hold}))
+			}
+		}
+	}
+	m.p.Clock.Advance(31 * time.Hour)
 	m.apply(m.handles[0], 100)
 	m.purge()
 	m.compare(m.handles[0], metastore.ListQuery{Limit: 1000, Metadata: true})
