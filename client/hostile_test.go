@@ -269,6 +269,8 @@ func TestBadResponses(t *testing.T) {
 			return last(c.Versions(t.Context(), "team", client.ListOptions{Prefix: "p/", Delimiter: "/", PageSize: 2}))
 		},
 		"kept":     func(c *client.Client) error { return testenv.Error(c.Admin().AccountVersions(t.Context(), "team")) },
+		"rules":    func(c *client.Client) error { return testenv.Error(c.Admin().AccountRules(t.Context(), "team")) },
+		"preview":  func(c *client.Client) error { return last(c.Admin().PreviewRules(t.Context(), "team", nil)) },
 		"uploads":  func(c *client.Client) error { return last(c.Uploads(t.Context(), "team")) },
 		"accounts": func(c *client.Client) error { return last(c.Accounts(t.Context())) },
 		"keys":     func(c *client.Client) error { return last(c.Admin().Keys(t.Context())) },
@@ -327,6 +329,9 @@ func TestBadResponses(t *testing.T) {
 		"next before the entries":     {"list", []step{respond(200, nil, `{"blobs":[{"name":"p/b"}],"next":"p/a"}`)}, "next"},
 		"next that does not advance":  {"list", []step{respond(200, nil, `{"blobs":[{"name":"p/a"}],"next":"p/a"}`), respond(200, nil, `{"blobs":[{"name":"p/a"}],"next":"p/a"}`)}, "name"},
 		"version of a blob":           {"head", []step{withLength(5, with("Blob-Version", "x"))}, "Blob-Version"},
+		"rules with a long id":        {"rules", []step{respond(200, nil, `{"account":"team","etag":"e","rules":[{"id":"`+strings.Repeat("x", 5000)+`"}]}`)}, "id"},
+		"last run of negative bytes":  {"rules", []step{respond(200, nil, `{"account":"team","etag":"e","rules":[],"last":{"taken":{"r":{"bytes":-1}}}}`)}, "taken"},
+		"preview of too many bytes":   {"preview", []step{respond(200, nil, `{"looked":1,"taken":{"r":{"bytes":9223372036854775807}}}`)}, "taken"},
 		"version without an id":       {"versions", []step{versions(`{"name":"p/a"}]`)}, "version"},
 		"version that is no id":       {"versions", []step{versions(version("p/a", "X") + "]")}, "Blob-Version"},
 		"older version first":         {"versions", []step{versions(version("p/a", older) + "," + version("p/a", newer) + "]")}, "name"},

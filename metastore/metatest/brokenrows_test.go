@@ -94,6 +94,17 @@ func TestBrokenVersionsAreCaught(t *testing.T) {
 	})
 }
 
+// TestBrokenRulesAreCaught breaks how a store applies rules.
+// Invariant 212.
+func TestBrokenRulesAreCaught(t *testing.T) {
+	catch(t, []dbtest.Mutant{
+		{Name: "loses rules", Schema: dbtest.On(`AFTER INSERT ON rules`, `DELETE FROM rules WHERE account = NEW.account`), Caught: []string{"rules/setting", "rules/places", "rules/history"}},
+		{Name: "loses the last run", Schema: dbtest.On(`AFTER UPDATE OF last ON rules`, `UPDATE rules SET last = NULL WHERE account = NEW.account`), Caught: []string{"rules/setting", "rules/history"}},
+		{Name: "runs again at once", Schema: dbtest.On(`AFTER UPDATE OF progress ON rules WHEN NEW.progress IS NOT NULL`, `UPDATE rules SET due = due + 1 WHERE account = NEW.account`), Caught: []string{"rules/history"}},
+		{Name: "takes the bytes of a copy", Schema: dbtest.On(`AFTER UPDATE OF last ON rules`, `INSERT OR IGNORE INTO garbage (content, since, charge) SELECT content, 0, 0 FROM blobs WHERE shared = 1`), Caught: []string{"rules/places"}},
+	})
+}
+
 // TestBrokenAccountsAreCaught breaks the counts of accounts.
 // Invariant 76.
 func TestBrokenAccountsAreCaught(t *testing.T) {

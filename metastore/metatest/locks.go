@@ -74,7 +74,7 @@ var ways = map[string]func(p *probe, b metastore.Blob){
 		p.Must(p.applyRules(2) == 1, "the rules took %+v", dbtest.Value(p.Store.Rules(p.Ctx, "a")).Last)
 		p.setRules("a")
 	},
-	"remove":  func(p *probe, b metastore.Blob) { p.remove("a", b.Name) },
+	"remove": func(p *probe, b metastore.Blob) { p.remove("a", b.Name) },
 	"copy over": func(p *probe, b metastore.Blob) {
 		other, _ := p.Put("a", "other")
 		p.copied(other, metastore.Blob{Account: "a", Name: b.Name})
