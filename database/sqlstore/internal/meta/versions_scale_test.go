@@ -2,12 +2,15 @@ package meta
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"sluice/access/actions"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/metastore"
 	"sluice/test/testenv"
@@ -67,14 +70,7 @@ func TestVersionsAreFoundByIndex(t *testing.T) {
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		s := openSQLite(t, engine.Options{})
-		testenv.OK(t, s.in.Write(t.Context(), func(x tx) error {
-			for i := range rows {
-				if err := x.insertRow(&rows[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
+		storeRows(t, s, nil, rows)
 		check(t, s, func(query, index string, in ...any) {
 			var got, line string
 			var skipped engine.Integer
@@ -91,12 +87,7 @@ func TestVersionsAreFoundByIndex(t *testing.T) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		s, p := openPostgres(t)
-		values := make([][]any, len(rows))
-		for i := range rows {
-			n := splitName(rows[i].Name)
-			values[i] = append(testenv.Must(rowValues(&rows[i], n))(t), n.tail)
-		}
-		testenv.Must(p.CopyFrom(t.Context(), pgx.Identifier{"blobs"}, strings.Split(rowColumns, ", "), pgx.CopyFromRows(values)))(t)
+		storeRows(t, s, p, rows)
 		for _, prepare := range []string{"SELECT 1", "VACUUM ANALYZE blobs", "SET plan_cache_mode = force_generic_plan"} {
 			testenv.Must(p.Exec(t.Context(), prepare))(t)
 			check(t, s, func(query, index string, in ...any) {
@@ -106,5 +97,91 @@ func TestVersionsAreFoundByIndex(t *testing.T) {
 				}
 			})
 		}
+	})
+}
+
+// storeRows stores rows as they are, by a connection if the database is PostgreSQL.
+func storeRows(tb testing.TB, s *Metastore, p *pgx.Conn, rows []storedBlob) {
+	tb.Helper()
+	if p == nil {
+		testenv.OK(tb, s.in.Write(tb.Context(), func(x tx) error {
+			for i := range rows {
+				if err := x.insertRow(&rows[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		return
+	}
+	values := make([][]any, len(rows))
+	for i := range rows {
+		n := splitName(rows[i].Name)
+		values[i] = append(testenv.Must(rowValues(&rows[i], n))(tb), n.tail)
+	}
+	testenv.Must(p.CopyFrom(tb.Context(), pgx.Identifier{"blobs"}, strings.Split(rowColumns, ", "), pgx.CopyFromRows(values)))(tb)
+}
+
+// BenchmarkVersions measures accounts that keep versions: one with a thousand names and a version
+// behind each, one with as many versions behind its names as the environment sets (default 10^5),
+// and one name with a tenth of these.
+func BenchmarkVersions(b *testing.B) {
+	most := defaultScale
+	if value := os.Getenv(scaleEnv); value != "" {
+		most = testenv.Must(strconv.Atoi(value))(b)
+	}
+	b.Run("sqlite", func(b *testing.B) { benchVersions(b, sqliteAtScale(b), most) })
+	b.Run("postgres", func(b *testing.B) { benchVersions(b, postgresAtScale(b), most) })
+}
+
+func benchVersions(b *testing.B, s *scaleStore, most int) {
+	ctx, start := b.Context(), time.Now().Add(-time.Hour)
+	for account, size := range map[string][2]int{"few": {1000, 1}, "many": {1000, most / 1000}, "one": {1, most / 10}} {
+		testenv.Must(s.SetKeeping(ctx, account, func(k *metastore.Keeping) (*actions.Act, error) {
+			k.State = metastore.KeepOn
+			return nil, nil
+		}))(b)
+		var rows []storedBlob
+		for i := range size[0] * (size[1] + 1) {
+			at := engine.Truncate(start.Add(time.Duration(i) * time.Microsecond))
+			row := storedBlob{Blob: metastore.Blob{Account: account, Name: photo(i % size[0]), Content: metastore.NewContentID(at), Modified: at, Versioned: true}}
+			if i < size[0]*size[1] {
+				row.Account, row.Name, row.Since = metastore.KeptOf(account), metastore.KeptName(row.Name, at), at
+			}
+			if rows = append(rows, row); len(rows) == loadBatch {
+				storeRows(b, s.Metastore, s.conn, rows)
+				rows = nil
+			}
+		}
+		storeRows(b, s.Metastore, s.conn, rows)
+	}
+	testenv.OK(b, s.settle(ctx))
+	for _, account := range []string{"few", "many"} {
+		timed(b, "blobs-of-"+account, nil, func(int) error {
+			return s.page(ctx, metastore.ListQuery{Account: account}, pageNames, 0)
+		})
+		timed(b, "versions-of-"+account, nil, func(int) error {
+			return testenv.Error(s.ListVersions(ctx, metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: account, Limit: pageNames}}))
+		})
+	}
+	name := metastore.BlobName{Account: "one", Name: photo(0)}
+	put := func(int) error {
+		return testenv.Error(s.CommitBlob(ctx, metastore.Blob{Account: name.Account, Name: name.Name, Content: metastore.NewContentID(s.db.Now())}, nil, nil))
+	}
+	versions := func(limit int) []metastore.Blob {
+		return testenv.Must(s.ListVersions(ctx, metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: "one", Limit: limit}}))(b).Versions
+	}
+	timed(b, "put", nil, put)
+	timed(b, "put-and-delete", put, func(int) error { return testenv.Error(s.RemoveBlob(ctx, metastore.Removal{BlobName: name})) })
+	timed(b, "page", nil, func(int) error { versions(pageNames); return nil })
+	testenv.OK(b, put(0))
+	oldest := versions(3)[2]
+	timed(b, "restore", nil, func(int) error {
+		v := metastore.VersionName{BlobName: name, Version: metastore.VersionOf(&oldest)}
+		return testenv.Error(s.CopyBlob(ctx, metastore.Copy{FromVersion: &v, To: metastore.Blob{Account: name.Account, Name: name.Name}}))
+	})
+	timed(b, "delete-version", nil, func(int) error {
+		v := metastore.VersionName{BlobName: name, Version: metastore.VersionOf(&versions(1)[0])}
+		return testenv.Error(s.DeleteVersion(ctx, metastore.Deletion{VersionName: v}))
 	})
 }
