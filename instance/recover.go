@@ -33,6 +33,8 @@ type Setback struct {
 	WithdrawnFrom []string // the ids of their channels
 	Unread        []Unread // channels that could not be read from the chain, sorted by sender
 
+	Returned Returned // what may have ended since then
+
 	wrongID bool // the object history.InstanceObject is not as it should be
 }
 
@@ -85,6 +87,9 @@ func Recover(ctx context.Context, l Location, opt RecoverOptions) (_ Setback, ge
 	readings, err := readChannels(ctx, e.SQL, opt.ReadChannels, &found)
 	if err != nil {
 		return found, 0, fmt.Errorf("reading channels from the chain: %w", err)
+	}
+	if found.Returned, err = returned(ctx, e.SQL); err != nil {
+		return found, 0, err
 	}
 	if err := opt.Confirm(found); err != nil {
 		return found, 0, err

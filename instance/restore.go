@@ -41,6 +41,7 @@ type RestoreResult struct {
 	Objects    int64
 	Bytes      int64
 	Lacking    int64 // objects that the backup lacks, because the instance did
+	Returned   Returned
 }
 
 // Restore makes an instance of a backup at target, which must be empty or contain the data of an
@@ -107,7 +108,10 @@ func (r *restorer) complete(ctx context.Context, result *RestoreResult) error {
 		return fmt.Errorf("the target: %w", err)
 	}
 	var err error
-	if result.Generation, err = r.beginGeneration(ctx); err != nil {
+	if result.Generation, err = r.beginGeneration(ctx); err == nil {
+		result.Returned, err = returned(ctx, r.target.SQL)
+	}
+	if err != nil {
 		return fmt.Errorf("the target: %w", err)
 	}
 	return r.publish(ctx)

@@ -169,7 +169,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "node"):
 		return slices.Concat([]string{"admin", "chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "internal", "storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
-		return slices.Concat([]string{"backup", "metering", "internal", "storage", "blob", "history", "integrity", "database/whole"}, bytes, money), true
+		return slices.Concat([]string{"admin", "wire", "backup", "metering", "internal", "storage", "blob", "history", "integrity", "database/whole"}, bytes, money), true
 	case within(dir, "backup"):
 		return []string{"integrity", "internal/task", "metastore", "bytestore"}, true
 	case within(dir, "storage"):

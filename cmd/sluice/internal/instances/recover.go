@@ -29,6 +29,8 @@ type Recover struct {
 	ChainURL        []string      `name:"chain-url" placeholder:"URL" help:"${chain-url_help}"`
 	ChainAPIKeyFile string        `name:"chain-api-key-file" placeholder:"FILE" type:"path" help:"${chain-api-key-file_help}"`
 	Chain           paychan.Chain `placeholder:"NAME" default:"localnet" help:"${chain_help}"`
+
+	cli.OutputFlags
 }
 
 // Run recovers the instance.
@@ -44,6 +46,9 @@ func (c *Recover) Run(ctx context.Context, console *cli.Console) (err error) {
 		return err
 	}
 	out, recovered := console.Out, false
+	if c.JSON {
+		out = console.Err
+	}
 	if c.Report != "" {
 		report, openErr := os.OpenFile(c.Report, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if openErr != nil {
@@ -54,10 +59,10 @@ func (c *Recover) Run(ctx context.Context, console *cli.Console) (err error) {
 				err = errors.Join(err, os.Remove(c.Report)) // the same command can be run again
 			}
 		}()
-		out = io.MultiWriter(console.Out, report)
+		out = io.MultiWriter(out, report)
 	}
 	found, generation, err := instance.Recover(ctx, c.Location(), instance.RecoverOptions{ReadChannels: read, Confirm: func(found instance.Setback) error {
-		if err := cli.PrintLine(out, strings.Join(describeSetback(found, read != nil), "\n")); err != nil || c.Yes {
+		if err := cli.PrintLine(out, strings.Join(append(describeSetback(found, read != nil), linesOfReturned(c.Location(), found.Returned)...), "\n")); err != nil || c.Yes {
 			return err
 		}
 		return cli.Confirm(ctx, console, "Continue with the instance as it is, without what was lost?")
@@ -69,10 +74,25 @@ func (c *Recover) Run(ctx context.Context, console *cli.Console) (err error) {
 		return err
 	}
 	recovered = true
-	if err := cli.PrintLine(out, fmt.Sprintf("Generation %d has begun: changes are accepted.", generation)); err != nil || len(found.Unread) == 0 {
+	err = cli.PrintLine(out, fmt.Sprintf("Generation %d has begun: changes are accepted.", generation))
+	if c.JSON && err == nil {
+		err = terminal.WriteJSON(console.Out, printedRecovery{generation, strings.Split(strings.TrimSpace(found.Seen), "\n"), found.Unknown, found.Missing, found.DamagedBlobs, len(found.Unread), found.Returned})
+	}
+	if err != nil || len(found.Unread) == 0 {
 		return err
 	}
 	return cli.ExitWith(cli.ExitPartly, errors.New("some channels could not be read from the chain: sluice channel reconcile ID --write reads one later"))
+}
+
+// printedRecovery is the result in JSON.
+type printedRecovery struct {
+	Generation   int64             `json:"generation"`
+	Seen         []string          `json:"seen"`    // how it was seen that the instance was set back
+	Unknown      int64             `json:"unknown"` // objects that nothing refers to
+	Missing      int64             `json:"missing"` // objects
+	DamagedBlobs int64             `json:"damagedBlobs"`
+	Unread       int               `json:"unread"` // senders with channels that could not be read
+	Returned     instance.Returned `json:"returned"`
 }
 
 // reader returns the function that reads channels from the chain, or nil without one.

@@ -52,6 +52,8 @@ type printedRestore struct {
 	Bytes      int64  `json:"bytes"`
 	Lacking    int64  `json:"lacking"` // objects that the backup lacks
 	Found      int64  `json:"found"`   // damage
+
+	Returned instance.Returned `json:"returned"` // rights that the backup had
 }
 
 // Run restores the backup and checks the instance.
@@ -98,6 +100,6 @@ func (c *Restore) print(console *cli.Console, m *backup.Manifest, result instanc
 		line += fmt.Sprintf("\nThe backup lacks %s, damaged when it was made: sluice check names their blobs.", units.Count(result.Lacking, "object"))
 	}
 	return errors.Join(err, c.Result(console, printedRestore{
-		m.ID(), result.ID, result.Generation, result.Existed, result.Blobs, result.Objects, result.Bytes, result.Lacking, checked.Found,
-	}, line))
+		m.ID(), result.ID, result.Generation, result.Existed, result.Blobs, result.Objects, result.Bytes, result.Lacking, checked.Found, result.Returned,
+	}, append([]string{line}, linesOfReturned(c.target(), result.Returned)...)...))
 }
