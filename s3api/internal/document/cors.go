@@ -42,25 +42,22 @@ var corsMethods = []string{"GET", "PUT", "POST", "DELETE", "HEAD"}
 // DecodeCORS reads a body with 1 to MostCORSRules rules. The error wraps ErrMalformed or ErrCORS.
 // The caller bounds the body's size.
 func DecodeCORS(body []byte) (c CORSConfiguration, err error) {
-	type unknown struct{ XMLName xml.Name }
 	var sent struct {
-		XMLName xml.Name  `xml:"CORSConfiguration"`
-		Unknown []unknown `xml:",any"`
+		strict
+		XMLName xml.Name `xml:"CORSConfiguration"`
 		Rules   []struct {
+			strict
 			ID, MaxAgeSeconds                                         []string
 			AllowedHeader, AllowedMethod, AllowedOrigin, ExposeHeader []string
-			Unknown                                                   []unknown `xml:",any"`
 		} `xml:"CORSRule"`
 	}
-	if err := decode(body, &sent); err != nil {
+	if err := decodeStrictly(body, &sent); err != nil {
 		return c, err
 	}
 	if len(sent.Rules) == 0 || len(sent.Rules) > MostCORSRules {
 		return c, fmt.Errorf("%w: it must have 1 to %d elements CORSRule", ErrMalformed, MostCORSRules)
 	}
-	others := sent.Unknown
 	for _, one := range sent.Rules {
-		others = append(others, one.Unknown...)
 		r := CORSRule{Headers: one.AllowedHeader, Methods: one.AllowedMethod, Origins: one.AllowedOrigin, Exposed: one.ExposeHeader}
 		if r.ID, err = optional("ID", one.ID); err != nil {
 			return c, err
@@ -81,9 +78,6 @@ func DecodeCORS(body []byte) (c CORSConfiguration, err error) {
 			return c, err
 		}
 		c.Rules = append(c.Rules, r)
-	}
-	if len(others) > 0 {
-		return CORSConfiguration{}, fmt.Errorf("%w: there is no element %.100s in it", ErrMalformed, others[0].XMLName.Local)
 	}
 	return c, nil
 }

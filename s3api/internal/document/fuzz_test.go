@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -21,6 +22,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(corsOf(corsRule)))
 	f.Add([]byte(`<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls></PublicAccessBlockConfiguration>`))
 	f.Add([]byte(`<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>`))
+	f.Add([]byte(`<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>`))
+	f.Add([]byte(`<Retention><Mode>COMPLIANCE</Mode><RetainUntilDate>2030-01-01T00:00:00Z</RetainUntilDate></Retention>`))
+	f.Add([]byte(`<LegalHold><Status>ON</Status></LegalHold>`))
+	f.Add([]byte(lifecycleOf(everyElement)))
 	f.Add([]byte(`<!DOCTYPE a [<!ENTITY b "c">]><Delete><Object><Key>&b;</Key></Object></Delete>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		parts, err := completeOf(body)
@@ -49,6 +54,24 @@ func FuzzDecode(f *testing.F) {
 		}
 		if status, _, err := DecodeVersioning(body); err != nil && !errors.Is(err, ErrMalformed) || err == nil && status != "" && status != "Enabled" && status != "Suspended" {
 			t.Errorf("%q, error %v", status, err)
+		}
+		if mode, period, err := DecodeObjectLock(body); err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrPeriod) || (mode == "") != (period == 0) {
+			t.Errorf("%q %v, error %v", mode, period, err)
+		}
+		if mode, until, err := DecodeRetention(body); err != nil && !errors.Is(err, ErrMalformed) || (mode == "") != until.IsZero() {
+			t.Errorf("%q until %v, error %v", mode, until, err)
+		}
+		if _, err := DecodeLegalHold(body); err != nil && !errors.Is(err, ErrMalformed) {
+			t.Error(err)
+		}
+		rules, err := DecodeLifecycle(body)
+		if err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrLifecycle) && !errors.Is(err, ErrTransition) {
+			t.Error(err)
+		}
+		if err == nil {
+			if again, err := DecodeLifecycle(Encode(Lifecycle(rules))); err != nil || !reflect.DeepEqual(again, rules) {
+				t.Errorf("the rules %+v are read as %+v: %v", rules, again, err)
+			}
 		}
 		if _, err := DecodeCreateBucket(body); err != nil && !errors.Is(err, ErrMalformed) {
 			t.Error(err)

@@ -3,7 +3,6 @@ package document
 import (
 	"encoding/xml"
 	"errors"
-	"fmt"
 )
 
 // PublicAccessBlock is a bucket's protection from being opened to everybody
@@ -26,15 +25,12 @@ type PolicyStatus struct {
 // false. The error wraps ErrMalformed. The caller bounds the body's size.
 func DecodePublicAccessBlock(body []byte) (p PublicAccessBlock, err error) {
 	var sent struct {
+		strict
 		XMLName                                                                     xml.Name `xml:"PublicAccessBlockConfiguration"`
 		BlockPublicAcls, IgnorePublicAcls, BlockPublicPolicy, RestrictPublicBuckets []string
-		Unknown                                                                     []struct{ XMLName xml.Name } `xml:",any"`
 	}
-	if err := decode(body, &sent); err != nil {
+	if err := decodeStrictly(body, &sent); err != nil {
 		return p, err
-	}
-	if len(sent.Unknown) > 0 {
-		return p, fmt.Errorf("%w: there is no element %.100s in it", ErrMalformed, sent.Unknown[0].XMLName.Local)
 	}
 	var errs [4]error
 	p.BlockPublicAcls, errs[0] = optionalFlag("BlockPublicAcls", sent.BlockPublicAcls)
