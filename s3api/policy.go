@@ -56,14 +56,22 @@ func (s *Server) changePlace(x *call, prefix, name string, change wire.ChangePla
 		return errNotAdministered
 	}
 	_, err := s.admin.ChangePlace(x.Request.Context(), x.by(), x.account, prefix, name, change)
-	return err
+	return s.changed(x, err)
+}
+
+// changed makes this node obey a change of settings, unless that failed.
+func (s *Server) changed(x *call, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.places.Renew(x.Request.Context())
 }
 
 func (s *Server) setGuard(x *call, guard places.Guard) error {
 	if s.admin == nil {
 		return errNotAdministered
 	}
-	return s.admin.SetGuard(x.Request.Context(), x.by(), x.account, guard)
+	return s.changed(x, s.admin.SetGuard(x.Request.Context(), x.by(), x.account, guard))
 }
 
 // reopen makes the account's settings give everybody the wanted permissions, and no others.
@@ -75,7 +83,7 @@ func (s *Server) reopen(x *call, wanted []bucketpolicy.Open) error {
 	for _, o := range wanted {
 		openings = append(openings, admin.Opening(o))
 	}
-	return s.admin.Reopen(x.Request.Context(), x.by(), x.account, openings)
+	return s.changed(x, s.admin.Reopen(x.Request.Context(), x.by(), x.account, openings))
 }
 
 var errNoPolicy = &refusal{code: "NoSuchBucketPolicy", as: wire.CodeBlobNotFound, detail: "the bucket is opened to nobody"}
@@ -113,7 +121,7 @@ func (s *Server) putPolicy(x *call) error {
 		return err
 	}
 	// The text is kept last: without it the policy has other words for the same.
-	if err := s.setBucketProperty(x, propertyPolicy, bucketpolicy.Compact(body)); err != nil && !errors.Is(err, access.ErrQuota) {
+	if err := s.setBucketProperty(x, propertyPolicy, bucketpolicy.Line(body)); err != nil && !errors.Is(err, access.ErrQuota) {
 		return err
 	}
 	return x.writeEmpty(http.StatusNoContent)
@@ -143,7 +151,7 @@ func (s *Server) getPolicyStatus(x *call) error {
 	return x.writeXML(http.StatusOK, document.PolicyStatus{IsPublic: true})
 }
 
-// setBucketList makes a canned access list of the bucket the setting of who may list it: everybody
+// setBucketList makes a canned access list the setting of who may list the bucket: everybody
 // with public-read, and otherwise whom the instance lets.
 func (s *Server) setBucketList(x *call) error {
 	rules, err := s.settings(x)
@@ -180,7 +188,7 @@ func (s *Server) getPublicAccessBlock(x *call) error {
 	return x.writeXML(http.StatusOK, block)
 }
 
-// guardsOf returns the protection that each of the document's members stands for.
+// guardsOf returns the protection that each member of a document stands for.
 func guardsOf(b *document.PublicAccessBlock) map[*bool]places.Guard {
 	return map[*bool]places.Guard{
 		&b.BlockPublicAcls: places.RefuseLists, &b.IgnorePublicAcls: places.IgnoreLists,

@@ -1,10 +1,13 @@
 package s3api
 
 import (
+	"context"
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"sluice/access"
 	"sluice/access/keys"
@@ -233,5 +236,46 @@ func TestPolicyOfAFullGroup(t *testing.T) {
 	o.wants(t, o.nobody, 200, "GET", "/ours/photos/a", "")
 	testenv.Equal(t, strings.Contains(o.wants(t, full, 200, "GET", "/ours?policy", "").body, "photos/*"), true, "the policy has other words")
 	o.wants(t, full, 204, "DELETE", "/ours?policy", "")
+	o.wants(t, o.nobody, 403, "GET", "/ours/photos/a", "")
+}
+
+// lookedAt is a store of places that reports the first query's end.
+type lookedAt struct {
+	places.Store
+	once  sync.Once
+	ended chan struct{}
+}
+
+// PlaceChanges implements places.Store.
+func (l *lookedAt) PlaceChanges(ctx context.Context, since places.Version) (places.Changes, error) {
+	defer l.once.Do(func() { close(l.ended) })
+	return l.Store.PlaceChanges(ctx, since)
+}
+
+// TestPolicyHoldsAtOnce: a node that opens or closes a bucket does not wait for its next look at
+// the settings, and returns the policy as it was put. Invariant 197.
+func TestPolicyHoldsAtOnce(t *testing.T) {
+	h := startHosted(t, access.ReadsKey, nil)
+	h.set(t, "", false, places.Settings{MayOpen: true})
+	store := &lookedAt{Store: h.database, ended: make(chan struct{})}
+	h.places = access.NewPlaces(store, access.ReadsKey, time.Hour)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { h.places.Run(ctx, func(err error) { t.Error(err) }) })
+	defer running.Wait()
+	defer stop()
+	<-store.ended
+	testenv.OK(t, h.places.Renew(ctx)) // the first look has had its effect
+	o := opening{hosted: h, admin: h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: []string{"ours"}})}
+	o.wants(t, o.admin, 200, "PUT", "/ours/photos/a", "x")
+	policy := strings.ReplaceAll(strings.ReplaceAll(publicPolicy, "BUCKET", "ours"), "\n", " ")
+	o.wants(t, o.admin, 204, "PUT", "/ours?policy", policy)
+	o.wants(t, o.nobody, 200, "GET", "/ours/photos/a", "")
+	testenv.Equal(t, o.wants(t, o.admin, 200, "GET", "/ours?policy", "").body, policy, "the policy")
+	o.wants(t, o.admin, 200, "PUT", "/ours?publicAccessBlock", "<PublicAccessBlockConfiguration><RestrictPublicBuckets>true</RestrictPublicBuckets></PublicAccessBlockConfiguration>")
+	o.wants(t, o.nobody, 403, "GET", "/ours/photos/a", "")
+	o.wants(t, o.admin, 204, "DELETE", "/ours?publicAccessBlock", "")
+	o.wants(t, o.nobody, 200, "GET", "/ours/photos/a", "")
+	o.wants(t, o.admin, 204, "DELETE", "/ours?policy", "")
 	o.wants(t, o.nobody, 403, "GET", "/ours/photos/a", "")
 }

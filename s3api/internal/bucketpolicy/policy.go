@@ -133,8 +133,11 @@ func Sorted(open []Open) []Open {
 	return slices.Compact(open)
 }
 
-// Compact returns a policy that Parse accepts in one line.
-func Compact(policy []byte) string {
+// Line returns a policy that Parse accepts in one line: as it is, or compact.
+func Line(policy []byte) string {
+	if !bytes.ContainsAny(policy, "\r\n") {
+		return string(policy)
+	}
 	text := jsontext.Value(policy).Clone()
 	if err := text.Compact(); err != nil {
 		panic("bucketpolicy: " + err.Error()) // it was parsed

@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 		if got, err := Parse([]byte(text), "b"); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
 		}
-		line := Compact([]byte(text))
+		line := Line([]byte(text))
 		if got, err := Parse([]byte(line), "b"); err != nil || !reflect.DeepEqual(got, want) || strings.Contains(line, "\n") {
 			t.Errorf("%s: %+v, %v, want %+v", line, got, err, want)
 		}
