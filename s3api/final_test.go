@@ -65,6 +65,12 @@ func TestChecksumsOfCompletions(t *testing.T) {
 	}
 	testenv.Equal(t, s.want(t, 200, "GET", "/bucket/a", "").body, strings.Join(bodies, ""), "the object")
 	s.wantChecksum(t, "/bucket/a", "Crc32", whole.String(), "FULL_OBJECT")
+	for i, v := range values {
+		part := fmt.Sprint("/bucket/a?partNumber=", i+1)
+		h := s.want(t, 206, "GET", part, "", "X-Amz-Checksum-Mode", "ENABLED").Header
+		testenv.Equal(t, h.Get("X-Amz-Checksum-Crc32")+" "+h.Get("X-Amz-Checksum-Type"), v.String()+" FULL_OBJECT", "the checksum of part %d", i+1)
+		testenv.Equal(t, s.want(t, 206, "HEAD", part, "").Header.Get("X-Amz-Checksum-Crc32"), "", "a part's checksum that was not asked for")
+	}
 }
 
 // keptSums are the checksums in a document.

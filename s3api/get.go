@@ -130,6 +130,9 @@ func (s *Server) selectPart(x *call, c *blob.Content, n int) (headers.Selection,
 	if c.PartSize != 0 {
 		x.Fields.Set("X-Amz-Mp-Parts-Count", strconv.Itoa(total))
 	}
+	if part.Checksum != "" && x.header.Get("X-Amz-Checksum-Mode") == "ENABLED" {
+		x.setPartChecksum(&c.Blob, part.Checksum)
+	}
 	if part.Size == 0 {
 		return headers.SelectWhole, nil, nil
 	}

@@ -59,6 +59,15 @@ func (x *call) setChecksums(b *metastore.Blob) {
 	x.Fields.Set(fieldChecksumType, string(checksums.TypeOf(text)))
 }
 
+// setPartChecksum sets the fields with the checksum that a part of a blob keeps, and the type that
+// the blob's has.
+func (x *call) setPartChecksum(b *metastore.Blob, kept string) {
+	a, sum := checksumOfPart(&metastore.Part{Checksum: kept})
+	x.Fields.Set(fieldOf(a), sum)
+	_, whole := checksumOf(b)
+	x.Fields.Set(fieldChecksumType, string(checksums.TypeOf(whole)))
+}
+
 // uploadChecksum returns the algorithm and the type that an open upload was begun with, or none.
 func uploadChecksum(u *metastore.Upload) (checksums.Algorithm, checksums.Type) {
 	name, kind, _ := strings.Cut(headers.Metadata(u.Metadata).Property(fieldUploadChecksum), " ")
