@@ -8,6 +8,11 @@ import (
 	"sluice/metastore"
 )
 
+// Rules returns an account's rules, and how far they were applied.
+func (s *Service) Rules(ctx context.Context, account string) (metastore.AccountRules, error) {
+	return s.meta.Rules(ctx, account)
+}
+
 // RulesOf returns an account's rules as they were within the last seconds, and not before the last
 // call of ForgetRules. They must not be modified.
 func (s *Service) RulesOf(ctx context.Context, account string) ([]metastore.Rule, error) {

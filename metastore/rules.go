@@ -46,6 +46,7 @@ type Rule struct {
 	DropBeyond int  `json:"dropBeyond,omitempty"` // at least so many newer ones are not current
 	AbortDays  int  `json:"abortDays,omitempty"`  // after an upload began; aborts it
 	LoneMarks  bool `json:"loneMarks,omitempty"`  // removes them at once
+	OldForm    bool `json:"oldForm,omitempty"`    // S3 writes Prefix without a Filter
 }
 
 // Newer counts the versions of a name that are newer than another one, and not current. A mark is

@@ -28,12 +28,15 @@ var knownFields = map[string]demand{
 	"Copy-Source": ofCopies, "Copy-Source-If-Match": ofCopies, "Copy-Source-If-None-Match": ofCopies, "Copy-Source-If-Modified-Since": ofCopies,
 	"Copy-Source-If-Unmodified-Since": ofCopies, "Copy-Source-Range": "UploadPartCopy", "Source-Expected-Bucket-Owner": ofCopies,
 	"If-Match-Initiated-Time": "AbortMultipartUpload", "If-Match-Last-Modified-Time": "DeleteObject", "If-Match-Size": "DeleteObject",
-	"Mp-Object-Size": "CompleteMultipartUpload",
+	"Mp-Object-Size": "CompleteMultipartUpload", "Bucket-Object-Lock-Enabled": "CreateBucket",
+	"Object-Lock-Mode": ofStores, "Object-Lock-Retain-Until-Date": ofStores, "Object-Lock-Legal-Hold": ofStores,
+	"Bypass-Governance-Retention": optional,
 
 	// They ask for nothing that differs here.
-	"Bypass-Governance-Retention": optional, "Cf-Id": optional, "Id-2": optional, "Object-Annotation-Directive": optional,
+	"Cf-Id": optional, "Id-2": optional, "Object-Annotation-Directive": optional,
 	"Object-Ownership": optional, "Optional-Object-Attributes": optional, "Region-Set": optional, "Request-Id": optional, "Request-Payer": optional,
 	"Server-Side-Encryption": optional, "Te": optional, "User-Agent": optional,
+	"Transition-Default-Minimum-Object-Size": optional,
 }
 
 // demand is a rule for a known field's value. Without all fields but the optional ones, the request
@@ -45,6 +48,7 @@ const (
 	optional demand = ""
 	valued   demand = "*"
 	ofCopies demand = "CopyObject UploadPartCopy" // or other names of operations
+	ofStores demand = "PutObject CopyObject CreateMultipartUpload PostObject"
 )
 
 // writeConditionFields are the conditions of a write, and conditionalWrites the writes that have

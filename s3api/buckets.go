@@ -175,6 +175,10 @@ func (s *Server) createBucket(x *call) error {
 	if err := s.refuseForeign(x, x.key, x.header); err != nil {
 		return err
 	}
+	locks, err := s.wantsLocks(x)
+	if err != nil {
+		return err
+	}
 	text, err := x.readDocument(wire.MaxJSONBody)
 	if err != nil {
 		return err
@@ -192,6 +196,9 @@ func (s *Server) createBucket(x *call) error {
 		}
 	default:
 		err = s.recordBucket(x)
+	}
+	if err == nil && locks {
+		err = s.enableLocks(x)
 	}
 	if err == nil && x.header.Get("X-Amz-Acl") != "" {
 		err = s.setBucketList(x)

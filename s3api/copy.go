@@ -202,7 +202,9 @@ func (s *Server) parseCopy(x *call, from source) (o blob.CopyOptions, err error)
 	if !changes && o.From == o.To && o.FromVersion == nil {
 		return o, refuseWith("InvalidRequest", wire.CodeBadHeader, "an object can be copied to itself only with x-amz-metadata-directive: REPLACE, a storage class or an encryption")
 	}
-	o.Restate, err = s.restate(x, restated)
+	if o.Restate, err = s.restate(x, restated); err == nil {
+		o.Lock, err = x.statedLock(x.key, h)
+	}
 	return o, err
 }
 

@@ -13,7 +13,7 @@ import (
 type signed struct {
 	*sigv4.Signature
 	check func(secret string) error // verifies it
-	chain *sigv4.Chain              // of the body's chunks, once the signature is verified
+	chain *sigv4.Chain              // for the body's chunks, once the signature is verified
 	err   error                     // why the signature is not valid
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"sluice/access"
 	"sluice/exchange"
+	"sluice/metastore"
 	"sluice/wire"
 )
 
@@ -17,6 +18,7 @@ type described struct {
 	contentType string
 	metadata    string
 	expires     time.Time
+	lock        metastore.Lock
 }
 
 // describe parses the header fields that describe the blob with this key.
@@ -36,7 +38,10 @@ func (s *Server) describe(x *call, key string, h http.Header) (d described, err 
 		return d, err
 	}
 	d.metadata = withTags(metadata, tags)
-	d.expires, err = s.expiry(h.Get(fieldExpiration))
+	if d.expires, err = s.expiry(h.Get(fieldExpiration)); err != nil {
+		return d, err
+	}
+	d.lock, err = x.statedLock(key, h)
 	return d, err
 }
 

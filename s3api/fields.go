@@ -17,6 +17,11 @@ const (
 	fieldVersion      = "X-Amz-Version-Id"
 	fieldFromVersion  = "X-Amz-Copy-Source-Version-Id"
 	fieldMark         = "X-Amz-Delete-Marker"
+	fieldLockMode     = "X-Amz-Object-Lock-Mode"
+	fieldLockUntil    = "X-Amz-Object-Lock-Retain-Until-Date"
+	fieldLegalHold    = "X-Amz-Object-Lock-Legal-Hold"
+	fieldBucketLocks  = "X-Amz-Bucket-Object-Lock-Enabled"
+	fieldBypass       = "X-Amz-Bypass-Governance-Retention"
 	metaPrefix        = "X-Amz-Meta-"
 	// fieldEncryption asks for encryption, and reports it.
 	fieldEncryption = "X-Amz-Server-Side-Encryption"
@@ -29,7 +34,7 @@ const (
 var objectFields = []string{
 	"Accept-Ranges", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
 	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", fieldEncryption, "X-Amz-Expiration", "X-Amz-Mp-Parts-Count",
-	fieldTaggingCount, fieldVersion, fieldFromVersion,
+	fieldTaggingCount, fieldVersion, fieldFromVersion, fieldLockMode, fieldLockUntil, fieldLegalHold,
 }
 
 // removeObjectFields removes the fields that a handler has set for its own response.

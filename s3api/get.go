@@ -77,6 +77,7 @@ func (s *Server) setObjectFields(x *call, b *metastore.Blob, v headers.Validator
 	x.setTagCount(b)
 	x.setExpiration(b)
 	x.setVersion(b)
+	x.setLock(b.Lock)
 }
 
 // selectedPart returns which part the request asks for, by its number, or 0.

@@ -24,6 +24,7 @@ var grantsOf = map[string][]keys.Grant{
 	"a creator in a prefix": {{Scopes: []string{"create"}, Accounts: []string{"ours"}, Prefix: "team/"}},
 	"another prefix":        {{Scopes: []string{"read", "write"}, Accounts: []string{"ours"}, Prefix: "else/"}},
 	"a backup":              {{Scopes: []string{"read", "create"}, Accounts: []string{"ours"}}, {Scopes: []string{"write"}, Accounts: []string{"ours"}, Prefix: "team/"}},
+	"retention":             {{Scopes: []string{"retain", "bypass"}, Accounts: []string{"ours"}, Prefix: "team/"}},
 	"channels":              {{Scopes: []string{"channels"}}},
 }
 
@@ -40,6 +41,8 @@ func allowed(grants []keys.Grant, scope access.Scope, name string, some bool) bo
 // not. AT is what both begin with. UPLOAD is an open upload to NEW.
 var placed = map[string]sample{
 	"GetObject": {path: "/ours/KEY"}, "HeadObject": {path: "/ours/KEY"}, "GetObjectAcl": {path: "/ours/KEY?acl"}, "GetObjectTagging": {path: "/ours/KEY?tagging"},
+	"GetObjectRetention": {path: "/ours/KEY?retention"}, "GetObjectLegalHold": {path: "/ours/KEY?legal-hold"},
+	"PutObjectRetention": {path: "/ours/KEY?retention", body: "<Retention/>"}, "PutObjectLegalHold": {path: "/ours/KEY?legal-hold", body: noLegalHold},
 	"GetObjectAttributes":     {path: "/ours/KEY?attributes", fields: []string{"X-Amz-Object-Attributes", "ETag"}},
 	"PutObject":               {path: "/ours/NEW", body: "x"},
 	"PutObjectAcl":            {path: "/ours/KEY?acl", fields: []string{"X-Amz-Acl", "private"}},

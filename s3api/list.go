@@ -26,7 +26,7 @@ type listing struct {
 	encoding                 string
 	owner                    bool
 	versions                 bool              // it lists versions, beginning behind afterVersion
-	afterVersion             metastore.Version // a version of after; zero: behind all of them
+	afterVersion             metastore.Version // a version of after; zero: behind all
 }
 
 // group returns the group that the listing's start lies in, or "".

@@ -273,7 +273,8 @@ func TestBucketQuestions(t *testing.T) {
 			t.Errorf("%s: %s, want %s", parameter, got, want)
 		}
 	}
-	for _, parameter := range []string{"encryption", "lifecycle", "ownershipControls", "replication", "website"} {
+	s.want(t, 204, "DELETE", "/bucket?lifecycle", "")
+	for _, parameter := range []string{"encryption", "ownershipControls", "replication", "website"} {
 		s.want(t, 204, "DELETE", "/bucket?"+parameter, "")
 		s.refused(t, 501, "NotImplemented", "PUT", "/bucket?"+parameter, "<a/>")
 	}

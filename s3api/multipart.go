@@ -65,7 +65,7 @@ func (s *Server) createUpload(x *call) error {
 	}
 	at := blob.Place(x.account, x.key)
 	u, err := s.blobs.Begin(x.Request.Context(), blob.BeginOptions{
-		Account: at.Account, Name: at.Name, Uneven: true, ContentType: d.contentType, Metadata: d.metadata, Expires: d.expires, Owner: x.Owner(), By: x.By(),
+		Account: at.Account, Name: at.Name, Uneven: true, ContentType: d.contentType, Metadata: d.metadata, Expires: d.expires, Owner: x.Owner(), By: x.By(), Lock: d.lock,
 	})
 	exchange.Confirm(reservation, err)
 	if err != nil {
@@ -294,6 +294,7 @@ func (s *Server) completeUpload(x *call) error {
 		}
 	}
 	x.setVersion(&metastore.Blob{Content: done.Content, Modified: done.Modified, Versioned: done.Versioned})
+	x.setExpiration(&metastore.Blob{Name: u.Name, Size: done.Size, Modified: done.Modified, Metadata: metadata, Expires: done.Expires})
 	x.SetValidators(headers.NewValidators(checksum.ETag(done.Size, done.CRC64), done.Modified, true, s.blobs.Now()))
 	x.Fields.Remove("Etag")
 	x.Fields.Remove("Last-Modified")

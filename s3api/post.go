@@ -80,6 +80,7 @@ func (s *Server) postObject(x *call) error {
 	x.SetValidators(exchange.ValidatorsOf(&stored, s.blobs.Now()))
 	x.Fields.Remove("Last-Modified")
 	x.setChecksums(&stored)
+	x.setExpiration(&stored)
 	x.setVersion(&stored)
 	location := x.Scheme() + "://" + x.Request.Host + strings.TrimSuffix(escapedPath(x.Request.URL), "/") + "/" + escapeKey(upload.Key)
 	if upload.Redirect != nil {

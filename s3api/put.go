@@ -55,7 +55,7 @@ func (s *Server) put(x *call, key string, d described, precondition metastore.Pr
 	}
 	at := blob.Place(x.account, key)
 	stored, err := s.blobs.Put(x.StoreContext(), blob.PutOptions{
-		Account: at.Account, Name: at.Name, ContentType: d.contentType, Owner: x.Owner(), By: x.By(), Expires: d.expires,
+		Account: at.Account, Name: at.Name, ContentType: d.contentType, Owner: x.Owner(), By: x.By(), Expires: d.expires, Lock: d.lock,
 		FinalMetadata: func() string { return keep(b.stated.Value()) }, SHA256: b.sha256, Precondition: x.Creating(precondition), Permit: x.Recheck,
 	}, body, b.size)
 	x.Access.Bytes = stored.Size

@@ -22,11 +22,9 @@ var asked = []question{
 	{"abac", "GetBucketAbac", "", document.Setting("AbacStatus", "Status", "Disabled")},
 	{"accelerate", "GetBucketAccelerateConfiguration", "", document.Setting("AccelerateConfiguration", "", "")},
 	{"encryption", "GetBucketEncryption", "ServerSideEncryptionConfigurationNotFoundError", nil},
-	{"lifecycle", "GetBucketLifecycleConfiguration", "NoSuchLifecycleConfiguration", nil},
 	{"location", "GetBucketLocation", "", document.Setting("LocationConstraint", "", "")},
 	{"logging", "GetBucketLogging", "", document.Setting("BucketLoggingStatus", "", "")},
 	{"notification", "GetBucketNotificationConfiguration", "", document.Setting("NotificationConfiguration", "", "")},
-	{"object-lock", "GetObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", nil},
 	{"ownershipControls", "GetBucketOwnershipControls", "OwnershipControlsNotFoundError", nil},
 	{"replication", "GetBucketReplication", "ReplicationConfigurationNotFoundError", nil},
 	{"requestPayment", "GetBucketRequestPayment", "", document.Setting("RequestPaymentConfiguration", "Payer", "BucketOwner")},
@@ -36,7 +34,6 @@ var asked = []question{
 // removed are the questions of DELETE, which succeed without a setting.
 var removed = []question{
 	{"encryption", "DeleteBucketEncryption", "", nil},
-	{"lifecycle", "DeleteBucketLifecycle", "", nil},
 	{"ownershipControls", "DeleteBucketOwnershipControls", "", nil},
 	{"replication", "DeleteBucketReplication", "", nil},
 	{"website", "DeleteBucketWebsite", "", nil},

@@ -90,7 +90,7 @@ func TestWhatHappenedIsNoRefusal(t *testing.T) {
 func TestWhatIsNotSupportedIsSaid(t *testing.T) {
 	s := newService(t)
 	s.want(t, 200, "PUT", "/bucket/a", "x")
-	s.refused(t, 501, "NotImplemented", "PUT", "/bucket?object-lock", "")
+	s.refused(t, 501, "NotImplemented", "PUT", "/bucket?encryption", "")
 	s.want(t, 200, "GET", "/bucket/a?versionId=null", "")
 	for _, refused := range []struct{ code, name, value string }{
 		{"AccessControlListNotSupported", "X-Amz-Acl", "authenticated-read"},
@@ -98,7 +98,7 @@ func TestWhatIsNotSupportedIsSaid(t *testing.T) {
 		{"InvalidRequest", "X-Amz-Server-Side-Encryption", "AES256"},
 		{"InvalidEncryptionAlgorithmError", "X-Amz-Server-Side-Encryption", "aws:kms"},
 		{"InvalidRequest", "X-Amz-Server-Side-Encryption-Customer-Algorithm", "AES256"},
-		{"InvalidRequest", "X-Amz-Object-Lock-Mode", "GOVERNANCE"},
+		{"InvalidArgument", "X-Amz-Object-Lock-Mode", "GOVERNANCE"},
 		{"InvalidRequest", "X-Amz-Website-Redirect-Location", "/b"},
 		{"InvalidRequest", "X-Amz-Write-Offset-Bytes", "1"},
 	} { // clients repeat a 5xx, and none of these will be another

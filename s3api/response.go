@@ -7,9 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/exchange"
 	"sluice/exchange/headers"
-	"sluice/metastore"
 	"sluice/s3api/internal/document"
 	"sluice/wire"
 )
@@ -55,13 +53,6 @@ func (x *call) done(err error, status int) error {
 // crc64Text returns a CRC-64/NVME as S3 writes it.
 func crc64Text(crc uint64) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, crc))
-}
-
-// setExpiration sets the field that states when a blob expires.
-func (x *call) setExpiration(b *metastore.Blob) {
-	if !b.Expires.IsZero() {
-		x.Fields.Set("X-Amz-Expiration", `expiry-date="`+exchange.Date(b.Expires)+`", rule-id="`+strings.ToLower(fieldExpiration)+`"`)
-	}
 }
 
 // setMetadata sets the fields with which a blob's writer has described it.

@@ -80,6 +80,9 @@ func (s *Server) serve(x *call) error {
 	if s.encrypted && slices.Contains(encryptedReplies, x.op.name) {
 		x.Fields.Set(fieldEncryption, encryption)
 	}
+	if err := s.loadRules(x); err != nil {
+		return err
+	}
 	return s.missing(x.Request.Context(), x.account, x.op.handle(s, x))
 }
 

@@ -14,6 +14,7 @@ import (
 	"sluice/blob"
 	"sluice/exchange"
 	"sluice/internal/auditlog"
+	"sluice/metastore"
 )
 
 // Config configures a Server. Every field is required unless its comment states otherwise.
@@ -75,16 +76,17 @@ type call struct {
 	exchange.Exchange
 
 	target
-	account  string              // the bucket's; "" without one
-	rules    access.AccountRules // for a read
-	rule     access.Rule         // for a read of an object
-	ruled    bool                // the bucket's CORS rules decide which pages read the response
-	unsigned bool                // see Config.UnsignedPayload
-	query    query
-	version  versionID   // that the query names
-	header   http.Header // the request's, with the fields X-Amz-... of its query
-	op       *operation
-	signed   *signed // the request's signature; nil: there is none, or the instance is local
+	account   string              // the bucket's; "" without one
+	rules     access.AccountRules // for a read
+	rule      access.Rule         // for a read of an object
+	lifecycle []metastore.Rule    // the account's, if the response reports when an object expires
+	ruled     bool                // the bucket's CORS rules decide which pages read the response
+	unsigned  bool                // see Config.UnsignedPayload
+	query     query
+	version   versionID   // that the query names
+	header    http.Header // the request's, with the fields X-Amz-... of its query
+	op        *operation
+	signed    *signed // the request's signature; nil: there is none, or the instance is local
 }
 
 // route selects an operation by the method, the level, the query's parameters, and whether the
@@ -120,7 +122,7 @@ func (o *operation) pattern(t target) string { return t.pattern() + " " + o.name
 
 // exposed are the header fields that pages of other origins may read. A blob's own metadata is
 // added to them.
-const exposed = "Accept-Ranges, Content-Disposition, Content-Encoding, Content-Language, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, x-amz-checksum-crc32, x-amz-checksum-crc32c, x-amz-checksum-crc64nvme, x-amz-checksum-sha1, x-amz-checksum-sha256, x-amz-checksum-type, x-amz-copy-source-version-id, x-amz-delete-marker, x-amz-expiration, x-amz-mp-parts-count, x-amz-request-id, x-amz-server-side-encryption, x-amz-version-id, X-Request-Id"
+const exposed = "Accept-Ranges, Content-Disposition, Content-Encoding, Content-Language, Content-Length, Content-Range, ETag, Last-Modified, Retry-After, x-amz-checksum-crc32, x-amz-checksum-crc32c, x-amz-checksum-crc64nvme, x-amz-checksum-sha1, x-amz-checksum-sha256, x-amz-checksum-type, x-amz-copy-source-version-id, x-amz-delete-marker, x-amz-expiration, x-amz-mp-parts-count, x-amz-object-lock-legal-hold, x-amz-object-lock-mode, x-amz-object-lock-retain-until-date, x-amz-request-id, x-amz-server-side-encryption, x-amz-version-id, X-Request-Id"
 
 // isBucketHost reports whether a bucket or a domain has this host, as exchange.Door wants it.
 func (s *Server) isBucketHost(host string) bool {

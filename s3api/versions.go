@@ -104,7 +104,7 @@ func (s *Server) noObject(x *call, account, key string, err error) error {
 
 // remove deletes an object, or for good the version of it that is named. The caller may write the
 // object; for a version they also need admin.
-func (s *Server) remove(x *call, key string, version versionID, precondition metastore.Precondition) (metastore.Removed, error) {
+func (s *Server) remove(x *call, key string, version versionID, precondition metastore.Precondition) (removed metastore.Removed, err error) {
 	ctx, at := x.Request.Context(), blob.Place(x.account, key)
 	if version.null { // of an account that keeps no versions it is the object
 		keeping, err := s.blobs.Keeping(ctx, x.account)
@@ -130,7 +130,11 @@ func (s *Server) remove(x *call, key string, version versionID, precondition met
 			return metastore.Removed{}, err
 		}
 	}
-	return s.blobs.DeleteVersion(ctx, metastore.Deletion{VersionName: version.of(at), Precondition: precondition})
+	err = s.bypassing(x, key, func(bypass metastore.Bypass) (err error) {
+		removed, err = s.blobs.DeleteVersion(ctx, metastore.Deletion{VersionName: version.of(at), Precondition: precondition, Bypass: bypass})
+		return err
+	})
+	return removed, err
 }
 
 // markOf returns whether a removal has set or deleted a mark, and the mark's id.
@@ -175,14 +179,11 @@ func (s *Server) putVersioning(x *call) error {
 		return notImplemented("MfaDelete")
 	case status == "":
 		return refuseWith("IllegalVersioningConfigurationException", wire.CodeBadRequest, "the configuration must have a Status")
-	case s.admin == nil:
-		return errNotAdministered
 	}
-	_, err = s.admin.ChangeKeeping(x.Request.Context(), x.by(), x.account, nil, func(now *metastore.Keeping) error {
+	return x.done(s.changeKeeping(x, func(now *metastore.Keeping) error {
 		if now.State = metastore.KeepOn; status == "Suspended" {
 			now.State = metastore.KeepOff
 		}
 		return nil
-	})
-	return x.done(err, http.StatusOK)
+	}), http.StatusOK)
 }

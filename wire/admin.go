@@ -325,6 +325,7 @@ type Rule struct {
 	DropBeyond int       `json:"dropBeyond,omitzero"` // if so many newer ones are not current
 	AbortDays  int       `json:"abortDays,omitzero"`  // aborts an upload, days after it began
 	LoneMarks  bool      `json:"loneMarks,omitzero"`  // removes a mark if the name has nothing else
+	OldForm    bool      `json:"oldForm,omitzero"`    // S3 writes Prefix without a Filter
 }
 
 // SetRules is the request that sets an account's rules.
