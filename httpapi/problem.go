@@ -56,7 +56,7 @@ func newProblem(row exchange.Row, requestID string) wire.Problem {
 func setProblem(f *exchange.Fields, row exchange.Row, cause error, length int) {
 	marked := f.Has(wire.HeaderBlobDeleted)
 	maps.DeleteFunc(f.All(), func(name string, _ []string) bool {
-		return slices.Contains(blobHeaders, name) && !(marked && name == wire.HeaderBlobVersion) || strings.HasPrefix(name, wire.HeaderBlobMeta)
+		return slices.Contains(blobHeaders, name) && (!marked || name != wire.HeaderBlobVersion) || strings.HasPrefix(name, wire.HeaderBlobMeta)
 	})
 	if f.Has("Access-Control-Expose-Headers") {
 		f.Set("Access-Control-Expose-Headers", corsResponseHeaders)

@@ -31,7 +31,8 @@ func (p *probe) keep() { p.setKeeping(metastore.KeepOn) }
 func (p *probe) setKeeping(state metastore.KeepState, most ...int) {
 	dbtest.Value(p.Store.SetKeeping(p.Ctx, "a", func(k *metastore.Keeping) (*actions.Act, error) {
 		k.State = state
-		for _, k.Most = range most {
+		for _, n := range most {
+			k.Most = n
 		}
 		return nil, nil
 	}))
