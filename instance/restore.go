@@ -252,13 +252,11 @@ func (r *restorer) restoreBodies(ctx context.Context) error {
 	})
 }
 
-// setProperties sets the properties that describe the instance.
+// setProperties sets the properties that describe the instance, or the clock of locks if a part of
+// it is restored.
 func (r *restorer) setProperties(ctx context.Context) error {
-	if r.part.partial() {
-		return nil
-	}
 	for name, value := range r.manifest.Properties {
-		if slices.Contains(locationProperties, name) {
+		if slices.Contains(locationProperties, name) || r.part.partial() && name != database.LocksProperty {
 			continue
 		}
 		if err := setProperty(ctx, r.target.Meta, name, value); err != nil {
