@@ -41,7 +41,7 @@ func (a *Admin) PreviewRules(ctx context.Context, account string, rules []wire.R
 	}
 	return SumPreviews(func(after string) (wire.RulesPreview, error) {
 		in.After = after
-		return adminCall(ctx, a.c, "preview rules", http.MethodPost, "rules/"+url.PathEscape(account)+"/preview", in, nil, func(p *wire.RulesPreview) error {
+		return adminCall(ctx, a.c, "preview rules", http.MethodPost, "rules/"+url.PathEscape(account)+"/preview", in, func(r *request) { r.safety = readOnly }, func(p *wire.RulesPreview) error {
 			if p.Next == after && p.Next != "" {
 				return invalid("next", "is repeated")
 			}
