@@ -281,7 +281,7 @@ type SetKeeping struct {
 	Most int    `json:"most,omitempty"` // of one name besides the current one; absent: any number
 	// Locks are there if versions can have locks, which is for ever. Absent in a request: they stay
 	// as they are.
-	Locks *LockSetting `json:"locks,omitempty"`
+	Locks *LockSetting `json:"locks,omitzero"`
 }
 
 // LockSetting is an account's setting of locks.

@@ -52,6 +52,9 @@ type Options struct {
 	// moves, because those that are interrupted are in doubt.
 	Concurrency int
 
+	// Bypass lets deletions of versions end their retentions in the mode governance.
+	Bypass bool
+
 	// DryRun changes nothing: events and the Summary are the same as without it.
 	DryRun bool
 
@@ -96,9 +99,8 @@ type mirrored struct {
 type job struct {
 	source, target Item
 	size           int64 // in bytes, or negative if it is not known
-	deletes        bool
 	moves          bool
-	restores       bool
+	does           Kind       // Deleted, Restored or Locked; 0: it transfers
 	etag           string     // if it is known
 	rename         *rename    // nil: the content is not in the target
 	unless         *rename    // a deletion is left out if this one has moved its source; may be nil
@@ -195,7 +197,7 @@ func (b *Batch) slots() int {
 
 // slotsOf returns the slots of a job: one, or as many as it may have requests if those are bounded.
 func (b *Batch) slotsOf(j *job) int {
-	if b.o.Concurrency > 0 || j.deletes || j.restores {
+	if b.o.Concurrency > 0 || j.does != 0 {
 		return 1
 	}
 	requests := max(cmp.Or(b.o.Put.Concurrency, client.DefaultConcurrency), cmp.Or(b.o.Get.Concurrency, client.DefaultConcurrency))
@@ -325,7 +327,7 @@ func (b *Batch) runOne(ctx context.Context, j *job, ended func(error)) {
 			return
 		}
 	}
-	if !j.deletes && !j.restores {
+	if j.does == 0 {
 		b.report(Event{Kind: Started, Source: j.source, Target: j.target, Size: j.size})
 	}
 	var done int64
@@ -371,12 +373,10 @@ func (b *Batch) settle(ctx context.Context, j *job, result outcome, done int64, 
 		b.conclude(j, Event{Kind: Interrupted, Done: done, Err: err})
 	case err != nil:
 		b.conclude(j, Event{Kind: Failed, Done: done, Err: err})
-	case j.deletes:
-		b.conclude(j, Event{Kind: Deleted})
 	case result.unchanged:
 		b.conclude(j, Event{Kind: Unchanged, Size: result.size, ETag: result.etag})
-	case j.restores:
-		b.conclude(j, Event{Kind: Restored, Size: result.size, ETag: result.etag})
+	case j.does != 0:
+		b.conclude(j, Event{Kind: j.does, Size: result.size, ETag: result.etag})
 	case j.moves:
 		b.conclude(j, Event{Kind: Moved, Size: result.size, ETag: result.etag})
 	default:

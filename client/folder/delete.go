@@ -14,7 +14,7 @@ func (b *Batch) DeleteListed(ctx context.Context, blobs iter.Seq2[Item, error]) 
 	b.report(Event{Kind: Deleting, Number: -1})
 	return b.runListed(ctx, func(yield func(job, error) bool) {
 		for item, err := range blobs {
-			if !yield(deletion(item, false, b.o.DryRun), err) {
+			if !yield(deletion(item, false, &b.o), err) {
 				return
 			}
 		}
@@ -43,22 +43,22 @@ func (b *Batch) runListed(ctx context.Context, jobs iter.Seq2[job, error]) (Summ
 // Delete adds a blob's deletion, or a version's. If it must exist, it fails with client.ErrNotFound
 // if there is none, unless the key only permits writes: then nobody can look for it.
 func (b *Batch) Delete(of Item, mustExist bool) {
-	b.deletions = append(b.deletions, deletion(of, mustExist, b.o.DryRun))
+	b.deletions = append(b.deletions, deletion(of, mustExist, &b.o))
 }
 
 // deletion returns the job that deletes a blob, or only looks for it.
-func deletion(of Item, mustExist, dryRun bool) job {
-	return job{source: of, deletes: true, run: func(ctx context.Context, _ func(done, total int64)) (outcome, error) {
+func deletion(of Item, mustExist bool, o *Options) job {
+	return job{source: of, does: Deleted, run: func(ctx context.Context, _ func(done, total int64)) (outcome, error) {
 		if mustExist {
 			err := exists(ctx, of)
 			if err != nil && !errors.Is(err, client.ErrForbidden) && !errors.Is(err, client.ErrUnauthorized) {
 				return outcome{}, err
 			}
 		}
-		if dryRun {
+		if o.DryRun {
 			return outcome{}, nil
 		}
-		return outcome{}, of.Client.Delete(ctx, of.Account, of.Name, client.DeleteOptions{Version: of.Version})
+		return outcome{}, of.Client.Delete(ctx, of.Account, of.Name, client.DeleteOptions{Version: of.Version, Bypass: o.Bypass})
 	}}
 }
 

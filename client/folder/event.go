@@ -19,13 +19,14 @@ const (
 	Deleted                     // outcome: the source was deleted
 	Moved                       // outcome: the source has the target's name now, this Size and ETag
 	Restored                    // outcome: the source has this Size and ETag again
+	Locked                      // outcome: the source has the lock
 )
 
 // Event reports a Batch's progress. Fields that its kind does not mention are zero.
 type Event struct {
 	Kind   Kind
 	Source Item // "" if the list of deletions failed
-	Target Item // zero if it was deleted, restored or skipped
+	Target Item // zero if it was deleted, restored, locked or skipped
 	Number int  // of Copying and Deleting; -1 while the deletions are not listed yet
 	Size   int64
 	Done   int64 // may decrease, if bytes must be sent again
@@ -35,7 +36,7 @@ type Event struct {
 
 // Summary counts a Batch's outcomes.
 type Summary struct {
-	Copied, Unchanged, Moved, Deleted, Restored, Skipped, Failed int
+	Copied, Unchanged, Moved, Deleted, Restored, Locked, Skipped, Failed int
 
 	Left  int   // not begun, or interrupted
 	Bytes int64 // of Copied
@@ -43,7 +44,7 @@ type Summary struct {
 
 // Total returns the number of everything that was to be done. Skipped ones are not in it.
 func (s *Summary) Total() int {
-	return s.Copied + s.Unchanged + s.Moved + s.Deleted + s.Restored + s.Failed + s.Left
+	return s.Copied + s.Unchanged + s.Moved + s.Deleted + s.Restored + s.Locked + s.Failed + s.Left
 }
 
 // count counts an outcome.
@@ -60,6 +61,8 @@ func (s *Summary) count(e *Event) {
 		s.Deleted++
 	case Restored:
 		s.Restored++
+	case Locked:
+		s.Locked++
 	case Skipped:
 		s.Skipped++
 	case Failed:

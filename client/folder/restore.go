@@ -26,7 +26,7 @@ func (b *Batch) Restore(ctx context.Context, of []Item, at time.Time) (Summary, 
 	return b.runListed(ctx, func(yield func(job, error) bool) {
 		for _, place := range of {
 			for h, err := range histories(ctx, place, at) {
-				j := job{source: Item{Client: place.Client, Account: place.Account, Name: h.name}, restores: true, run: h.restore(place, b.o.DryRun)}
+				j := job{source: Item{Client: place.Client, Account: place.Account, Name: h.name}, does: Restored, run: h.restore(place, b.o.DryRun)}
 				if (err != nil || h.then != nil || !place.all()) && !yield(j, err) {
 					return
 				}

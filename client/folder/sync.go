@@ -71,7 +71,7 @@ func (b *Batch) syncUp(ctx context.Context, from Dir, to Prefix) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		if !isSkipped(name, skipped) {
-			b.addRemoval(deletion(to.item(name), false, b.o.DryRun))
+			b.addRemoval(deletion(to.item(name), false, &b.o))
 		}
 	}
 	return b.trackUp(ctx, from, files, to, stored)
@@ -143,7 +143,7 @@ func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) error {
 	b.mirrored.empty, b.mirrored.nothing = len(source) == 0, len(source) == 0 && b.o.Filter == nil
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if _, exists := source[name]; !exists {
-			b.addRemoval(deletion(to.item(name), false, b.o.DryRun))
+			b.addRemoval(deletion(to.item(name), false, &b.o))
 		}
 	}
 	b.trackAcross(source, to, stored)
@@ -152,7 +152,7 @@ func (b *Batch) syncAcross(ctx context.Context, from, to Prefix) error {
 
 // removal returns the job that removes a local file.
 func removal(root *os.Root, name string, dryRun bool) job {
-	return job{source: localItem(root.Name(), name), deletes: true, run: func(context.Context, func(done, total int64)) (outcome, error) {
+	return job{source: localItem(root.Name(), name), does: Deleted, run: func(context.Context, func(done, total int64)) (outcome, error) {
 		if dryRun {
 			return outcome{}, nil
 		}

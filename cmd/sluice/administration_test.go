@@ -136,6 +136,7 @@ func TestCommandsOnBothWays(t *testing.T) {
 		{"bucket remove NAME", cli.ExitNotFound}, {"bucket alias X eve", cli.ExitUsage},
 		{"bucket versions", 0}, {"bucket versions team", 0}, {"bucket versions team on --for 30d --most 5", 0}, {"bucket versions team off --for unlimited", 0}, {"bucket versions", 0},
 		{"bucket versions team on --for 1ms", cli.ExitFailed}, {"bucket versions team on --most none", cli.ExitUsage}, {"bucket versions team maybe", cli.ExitUsage}, {"bucket versions team --most 5", cli.ExitUsage},
+		{"bucket versions NAME on --locks --yes --lock-for 30d --lock-most 90d", 0}, {"bucket versions NAME on --locks --yes --lock-for 91d --lock-most 90d", cli.ExitFailed}, {"bucket versions NAME on --lock-for 30d", cli.ExitUsage},
 		{"bucket rules", 0}, {"bucket rules team", 0}, {"bucket rules team RULES --preview", 0}, {"bucket rules NAME RULES --yes", 0}, {"bucket rules team none", cli.ExitNotFound},
 		{"upload ls", 0}, {"upload ls teama", 0}, {"upload ls other", 0},
 		{"place set team --may-open --lists key READS", 0}, {"place set team/photos/ public READS", 0}, {"place set team/a b --prefix READS", cli.ExitUsage}, {"place set other public READS", cli.ExitRefused},

@@ -115,7 +115,7 @@ func childOf(node *kong.Node, name string) *kong.Node {
 // its value, or nil.
 func flagWithValue(node *kong.Node, arg string) *kong.Flag {
 	if name, long := strings.CutPrefix(arg, "--"); long {
-		return settings.FindFlag(node, func(f *kong.Flag) bool { return f.Name == name && takesValue(f) })
+		return settings.FindFlag(node, func(f *kong.Flag) bool { return (f.Name == name || slices.Contains(f.Aliases, name)) && takesValue(f) })
 	}
 	for i, short := range arg[1:] {
 		flag := settings.FindFlag(node, func(f *kong.Flag) bool { return f.Short == short })

@@ -128,7 +128,7 @@ func TestDeletingCommands(t *testing.T) {
 		{args: "rm team/a", code: 3, stderr: "sluice: team/a: the blob does not exist\n", left: "b dir/c dir/d dirt"},
 		{args: "rm -q team/a team/b", code: 5, stderr: "failed: team/a: the blob does not exist\nsluice: 1 of 2 were not done; the first error is: team/a: the blob does not exist\n", left: "dir/c dir/d dirt"},
 		{args: "rm -r team/dir", code: 2, stderr: "sluice: standard input is not a terminal to confirm on: use --yes to do it without a question; nothing was changed\n", left: "dir/c dir/d dirt"},
-		{args: "rm -r -y team/none", code: 3, stderr: "sluice: there are no blobs below team/none/; nothing was deleted\n", left: "dir/c dir/d dirt"},
+		{args: "rm -r -y team/none", code: 3, stderr: "sluice: there are no blobs below team/none/; nothing was changed\n", left: "dir/c dir/d dirt"},
 		{args: "rm -r --yes -q team/dir", left: "dirt"},
 		{args: "rm --json team/dirt", stdout: `{"status":"deleted","source":"team/dirt"}` + "\n"},
 		{args: "upload abort " + upload},

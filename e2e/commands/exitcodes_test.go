@@ -66,7 +66,7 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{"get -r team/none DIR/got", 3, "there are no blobs below team/none/\n"},
 		{"cp -r :team/none :other", 3, "there are no blobs below team/none/\n"},
 		{"mv -r team/none team/other", 3, "there are no blobs below team/none/\n"},
-		{"rm -r --yes team/none", 3, "there are no blobs below team/none/; nothing was deleted\n"},
+		{"rm -r --yes team/none", 3, "there are no blobs below team/none/; nothing was changed\n"},
 		{"sync :team/none/ DIR/new", 3, "there are no blobs below team/none/\n"},
 		{"get team/none DIR/got/x", 3, "The blob does not exist (404 blob_not_found"},
 		{"cat team/none", 3, "The blob does not exist (404 blob_not_found"},

@@ -20,7 +20,7 @@ import (
 )
 
 // printedTransfer is an outcome in JSON. Its status is copied, unchanged, moved, skipped, failed,
-// deleted or restored.
+// deleted, restored, or changed by sluice lock.
 type printedTransfer struct {
 	Status string `json:"status"` // with --dry-run, the planned one
 	Source string `json:"source,omitempty"`
@@ -277,6 +277,8 @@ func (b *batch) showOutcome(e folder.Event) {
 		b.report(printedTransfer{Status: "deleted", Source: source}, b.words("deleted ", "would delete ")+terminal.Name(source))
 	case folder.Restored:
 		b.report(printedTransfer{Status: "restored", Source: source, Size: &e.Size, ETag: e.ETag}, b.words("restored ", "would restore ")+terminal.Name(source))
+	case folder.Locked:
+		b.report(printedTransfer{Status: "changed", Source: source}, b.words("changed the lock of ", "would change the lock of ")+terminal.Name(source))
 	case folder.Moved:
 		if started {
 			t.Skip(max(e.Size-t.Done(), 0)) // the server has transferred nothing
@@ -438,7 +440,7 @@ func (b *batch) summary() string {
 	for _, c := range []struct {
 		n     int
 		state string
-	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Moved, b.words("moved", "to move")}, {b.sum.Deleted, b.words("deleted", "to delete")}, {b.sum.Restored, b.words("restored", "to restore")}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
+	}{{b.sum.Unchanged, "unchanged"}, {b.sum.Moved, b.words("moved", "to move")}, {b.sum.Deleted, b.words("deleted", "to delete")}, {b.sum.Restored, b.words("restored", "to restore")}, {b.sum.Locked, b.words("locks changed", "locks to change")}, {b.sum.Skipped, "skipped"}, {b.sum.Failed, "failed"}} {
 		if c.n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.state))
 		}

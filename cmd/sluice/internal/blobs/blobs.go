@@ -96,12 +96,23 @@ type printedBlob struct {
 	ContentDisposition string            `json:"contentDisposition,omitempty"`
 	ContentLanguage    string            `json:"contentLanguage,omitempty"`
 	Metadata           map[string]string `json:"metadata,omitempty"`
+	Retention          *retention        `json:"retention,omitempty"`
+	Hold               bool              `json:"hold,omitempty"`
+}
+
+// retention is a version's retention in JSON.
+type retention struct {
+	Mode  string    `json:"mode"`
+	Until time.Time `json:"until"`
 }
 
 func newPrintedBlob(account string, b client.Blob) printedBlob {
 	p := printedBlob{
 		Account: account, Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, Modified: b.LastModified, Expires: b.Expires,
-		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata,
+		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata, Hold: b.Lock.Hold,
+	}
+	if b.Lock.Mode != "" {
+		p.Retention = &retention{b.Lock.Mode, b.Lock.Until}
 	}
 	if b.SHA256 != nil {
 		p.SHA256 = fmt.Sprintf("%x", b.SHA256)

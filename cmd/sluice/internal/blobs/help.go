@@ -29,6 +29,8 @@ var Help = map[string]string{
 	"ls": cli.Examples("sluice ls", "sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team", "sluice ls -l --versions team/photos/photo.jpg"),
 	"undelete": "An account that keeps versions has a deleted blob until its version is dropped. A version becomes current again, and no bytes are transferred. Nothing is deleted, and a blob that changes meanwhile is left alone. Content that is replaced is kept as any replaced content.\n\n" +
 		cli.Examples("sluice undelete team/photos/photo.jpg", "sluice undelete team/photos/ --dry-run", "sluice undelete team/photos/ --at 12:00"),
+	"lock": "A locked version is deleted by nobody, whatever is written under its name: not by rm --version, rules, limits of versions or expiry. The account needs locks (bucket versions --locks), and the key the scope retain.\n\n" +
+		cli.Examples("sluice lock -r team/backups/ --until 30d", "sluice lock team/books.pdf --until 2040-01-01 --mode compliance", "sluice lock team/books.pdf --hold --version ID", "sluice lock team/books.pdf --end --bypass"),
 	"sync": "Files and blobs are the same if their sizes and ETags are. Without --delete nothing is removed. With --track-renames a renamed file is not sent again: with --delete the server moves the blob, otherwise it copies it.\n\n" +
 		cli.Examples("sluice sync ./site team/site/", "sluice sync --delete --track-renames ./photos team/photos/", "sluice sync --delete --dry-run ./site prod:team/site/", "sluice sync prod:team/ test:team/"),
 	"rm": "If the account keeps versions, sluice undelete restores a deleted blob. With --version a version is deleted for good, which needs a key with admin; if that is a deletion's mark, the blob is current again.\n\n" +

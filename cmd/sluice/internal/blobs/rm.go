@@ -2,6 +2,7 @@ package blobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -20,6 +21,7 @@ type Rm struct {
 
 	Recursive bool `short:"r" env:"-" help:"Delete all blobs below the prefix. The command asks before."`
 	versionFlag
+	Bypass bool `env:"-" help:"Delete a version even if it is locked in the mode governance, which is recorded."`
 	Yes    bool `short:"y" env:"-" help:"Do not ask."`
 	DryRun bool `short:"n" env:"-" help:"Print the changes that would be made, and make none."`
 
@@ -29,19 +31,17 @@ type Rm struct {
 
 // Run deletes the blobs.
 func (c *Rm) Run(ctx context.Context, console *cli.Console) error {
-	for _, of := range c.Blobs {
-		if of.Folder() && !c.Recursive {
-			return cli.Usagef("%s is not a blob: use -r to delete all blobs below it", terminal.Name(of.String()))
-		}
-	}
-	if err := c.check(len(c.Blobs), c.Recursive); err != nil {
+	if err := errors.Join(onlyBelow(c.Blobs, c.Recursive, "delete"), c.check(len(c.Blobs), c.Recursive)); err != nil {
 		return err
+	}
+	if c.Bypass && c.Version == "" {
+		return cli.Usagef("--bypass is for a --version: no lock forbids other deletions")
 	}
 	on, err := c.ClientOf(console, c.Blobs...)
 	if err != nil {
 		return err
 	}
-	b := newBatch(console, c.OutputFlags, folder.Options{DryRun: c.DryRun})
+	b := newBatch(console, c.OutputFlags, folder.Options{DryRun: c.DryRun, Bypass: c.Bypass})
 	return b.end(ctx, c.run(ctx, b, on))
 }
 
@@ -54,7 +54,7 @@ func (c *Rm) run(ctx context.Context, b *batch, on *client.Client) error {
 		}
 		return b.run(ctx)
 	}
-	d := &deletions{on: on, prefixes: c.Blobs}
+	d := &belowAll{on: on, prefixes: c.Blobs}
 	if err := d.check(ctx, b); err != nil || len(d.prefixes) == 0 {
 		return err
 	}
@@ -71,8 +71,18 @@ func (c *Rm) run(ctx context.Context, b *batch, on *client.Client) error {
 	return nil
 }
 
-// deletions deletes the blobs below prefixes. It holds a page of their names in memory.
-type deletions struct {
+// onlyBelow returns an error if there is a prefix without -r.
+func onlyBelow(operands []cli.RemoteOperand, recursive bool, verb string) error {
+	for _, of := range operands {
+		if of.Folder() && !recursive {
+			return cli.Usagef("%s is not a blob: use -r to %s all blobs below it", terminal.Name(of.String()), verb)
+		}
+	}
+	return nil
+}
+
+// belowAll lists the blobs below prefixes. It holds a page with their names in memory.
+type belowAll struct {
 	on       *client.Client
 	prefixes []cli.RemoteOperand
 
@@ -82,12 +92,12 @@ type deletions struct {
 }
 
 // list returns the blobs below a prefix.
-func (d *deletions) list(ctx context.Context, prefix operand.Remote, pageSize int) iter.Seq2[client.Entry, error] {
+func (d *belowAll) list(ctx context.Context, prefix operand.Remote, pageSize int) iter.Seq2[client.Entry, error] {
 	return d.on.List(ctx, prefix.Account, client.ListOptions{Prefix: prefix.Name, PageSize: pageSize})
 }
 
 // check returns an error if there are no blobs below a prefix. It omits accounts without blobs.
-func (d *deletions) check(ctx context.Context, b *batch) error {
+func (d *belowAll) check(ctx context.Context, b *batch) error {
 	var some []cli.RemoteOperand
 	for _, of := range d.prefixes {
 		prefix, found := cli.AsFolder(of.Remote), false
@@ -101,7 +111,7 @@ func (d *deletions) check(ctx context.Context, b *batch) error {
 		if found {
 			some = append(some, of)
 		} else if err := b.nothingAt(prefix); err != nil {
-			return fmt.Errorf("%w; nothing was deleted", err)
+			return fmt.Errorf("%w; nothing was changed", err)
 		}
 	}
 	d.prefixes = some
@@ -109,7 +119,7 @@ func (d *deletions) check(ctx context.Context, b *batch) error {
 }
 
 // count counts the blobs that would be deleted.
-func (d *deletions) count(ctx context.Context) error {
+func (d *belowAll) count(ctx context.Context) error {
 	for _, of := range d.prefixes {
 		prefix := cli.AsFolder(of.Remote)
 		for e, err := range d.list(ctx, prefix, 0) {
@@ -126,9 +136,9 @@ func (d *deletions) count(ctx context.Context) error {
 	return nil
 }
 
-// items returns the blobs to delete, without those that were written after they were counted:
-// nobody has agreed to their deletion.
-func (d *deletions) items(ctx context.Context) iter.Seq2[folder.Item, error] {
+// items returns the blobs without those that were written after they were counted: nobody has
+// agreed to their deletion.
+func (d *belowAll) items(ctx context.Context) iter.Seq2[folder.Item, error] {
 	return func(yield func(folder.Item, error) bool) {
 		for _, of := range d.prefixes {
 			prefix := cli.AsFolder(of.Remote)

@@ -31,7 +31,7 @@ func TestRemovalSparesWhatIsNew(t *testing.T) {
 	testenv.OK(t, err)
 	var of cli.RemoteOperand
 	testenv.OK(t, of.UnmarshalText([]byte("team/x")))
-	d := &deletions{on: on, prefixes: []cli.RemoteOperand{of}}
+	d := &belowAll{on: on, prefixes: []cli.RemoteOperand{of}}
 	if err := d.count(t.Context()); err != nil || d.blobs != 5 || d.bytes != 5 {
 		t.Fatalf("%d blobs with %d bytes, %v", d.blobs, d.bytes, err)
 	}

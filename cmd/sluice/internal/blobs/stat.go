@@ -101,6 +101,7 @@ func blobFacts(of operand.Remote, b client.Blob) [][2]string {
 		{"cache control", b.CacheControl},
 		{"content disposition", b.ContentDisposition},
 		{"content language", b.ContentLanguage},
+		{"lock", lockText(&b)},
 	}
 	if !b.Expires.IsZero() {
 		facts = append(facts, [2]string{"expires", formatTime(b.Expires)})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"sluice/client"
@@ -56,14 +58,29 @@ func newPrintedVersion(account string, e client.VersionEntry) printedVersion {
 	return printedVersion{newPrintedBlob(account, e.Blob), e.Version, e.Current, e.Deleted, e.By, e.Since, e.Until}
 }
 
-// stateOf returns a version's state in a word.
+// stateOf returns a version's state in a word, and its lock.
 func stateOf(e client.VersionEntry) string {
+	state := "kept"
 	switch {
 	case e.Deleted:
-		return "deleted"
+		state = "deleted"
 	case e.Current:
-		return "current"
-	default:
-		return "kept"
+		state = "current"
 	}
+	if lock := lockText(&e.Blob); lock != "" {
+		state += ", " + lock
+	}
+	return state
+}
+
+// lockText returns until when a version cannot be deleted, or "".
+func lockText(b *client.Blob) string {
+	var texts []string
+	if b.Lock.Mode != "" {
+		texts = append(texts, fmt.Sprintf("%s until %s", b.Lock.Mode, formatTime(b.Lock.Until)))
+	}
+	if b.Lock.Hold {
+		texts = append(texts, "legal hold")
+	}
+	return strings.Join(texts, ", ")
 }

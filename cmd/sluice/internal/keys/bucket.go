@@ -24,7 +24,7 @@ type Bucket struct {
 	List   bucketList   `cmd:"" aliases:"ls" help:"List all aliases."`
 	Remove bucketRemove `cmd:"" aliases:"rm" help:"Remove an alias. The account's blobs remain."`
 
-	Versions bucketVersions `cmd:"" help:"Show or set which replaced and deleted blobs an account keeps."`
+	Versions bucketVersions `cmd:"" help:"Show or set which replaced and deleted blobs an account keeps, and their locks."`
 	Rules    bucketRules    `cmd:"" help:"Show or set the rules by which blobs, versions and uploads are removed."`
 }
 
@@ -88,6 +88,12 @@ type bucketVersions struct {
 	Keep    string `arg:"" optional:"" placeholder:"on|off" help:"on: keep every blob that is replaced, deleted or expires. off: keep those alone that were stored before. Default: show the setting."`
 	For     string `placeholder:"DURATION" help:"How long a version is kept after it was replaced or deleted, such as 30d, or unlimited. Default: unchanged, at first unlimited."`
 	Most    string `placeholder:"NUMBER" help:"How many versions of one blob are kept besides the current one, at most, or unlimited. Default: unchanged, at first unlimited."`
+
+	Locks    bool   `help:"Let versions be locked. This cannot be undone, and the account then keeps versions for ever."`
+	LockFor  string `placeholder:"DURATION" help:"Lock each new version for that long, such as 30d, or none. Default: unchanged, at first none."`
+	LockMode string `enum:",governance,compliance" default:"" placeholder:"MODE" help:"How: keys with the scope bypass end the lock early (governance), or nobody (compliance). Default: unchanged, at first governance."`
+	LockMost string `placeholder:"DURATION" help:"Longest lock that a key can set, such as 365d. Default: unchanged, at first ten years."`
+	Yes      bool   `short:"y" help:"Do not ask before a change that cannot be undone."`
 }
 
 // Validate reports all errors.
@@ -98,8 +104,8 @@ func (c *bucketVersions) Validate() (err error) {
 	if c.Keep != "" && c.Keep != wire.KeepOn && c.Keep != wire.KeepOff {
 		err = errors.Join(err, fmt.Errorf("%s: want on or off", c.Keep))
 	}
-	if c.Keep == "" && c.For+c.Most != "" {
-		err = errors.Join(err, errors.New("--for and --most need on or off"))
+	if c.Keep == "" && (c.Locks || c.For+c.Most+c.LockFor+c.LockMode+c.LockMost != "") {
+		err = errors.Join(err, errors.New("--for, --most and the flags of locks need on or off"))
 	}
 	if _, wrong := strconv.Atoi(c.Most); wrong != nil && c.Most != "" && c.Most != unlimited {
 		err = errors.Join(err, fmt.Errorf("--most %s: want a number, or unlimited", c.Most))
@@ -114,24 +120,27 @@ func (c *bucketVersions) Run(ctx context.Context, console *cli.Console) error {
 	list := administration.Instance.Versions
 	if c.Account != "" {
 		list = func(on administration.Instance, ctx context.Context) iter.Seq2[wire.Keeping, error] {
-			return func(yield func(wire.Keeping, error) bool) { yield(c.setting(ctx, on)) }
+			return func(yield func(wire.Keeping, error) bool) { yield(c.setting(ctx, console, on)) }
 		}
 	}
 	o := administration.Options{Create: c.Keep != ""}
-	return administration.PrintAll(ctx, console, &c.Flags, o, "ACCOUNT\tKEEP\tFOR\tMOST\tOLDER VERSIONS", list, func(k wire.Keeping) []string {
-		most, older := unlimited, "done"
+	return administration.PrintAll(ctx, console, &c.Flags, o, "ACCOUNT\tKEEP\tFOR\tMOST\tLOCKS\tOLDER VERSIONS", list, func(k wire.Keeping) []string {
+		most, locks, older := unlimited, "none", "done"
+		if l := k.Locks; l != nil {
+			locks = cmp.Or(strings.TrimSpace(l.Mode+" "+l.For), "on")
+		}
 		if k.Most > 0 {
 			most = fmt.Sprint(k.Most)
 		}
 		if k.Pending {
 			older = fmt.Sprintf("%d done so far", k.Handled)
 		}
-		return []string{terminal.Name(k.Account), k.Keep, cmp.Or(k.For, unlimited), most, older}
+		return []string{terminal.Name(k.Account), k.Keep, cmp.Or(k.For, unlimited), most, locks, older}
 	})
 }
 
 // setting changes the account's setting, if it should, and returns it.
-func (c *bucketVersions) setting(ctx context.Context, on administration.Instance) (wire.Keeping, error) {
+func (c *bucketVersions) setting(ctx context.Context, console *cli.Console, on administration.Instance) (wire.Keeping, error) {
 	k, err := on.AccountVersions(ctx, c.Account)
 	if err != nil || c.Keep == "" {
 		return k, err
@@ -144,5 +153,44 @@ func (c *bucketVersions) setting(ctx context.Context, on administration.Instance
 	if c.Most != "" {
 		set.Most, _ = strconv.Atoi(c.Most) // Validate has parsed it; 0: unlimited
 	}
+	if err := c.setLocks(&set); err != nil {
+		return k, err
+	}
+	question := ""
+	if l := set.Locks; l != nil && k.Locks == nil {
+		question = "Locks cannot be turned off, and the account keeps versions for ever. "
+	}
+	if l := set.Locks; l != nil && l.Mode == client.LockCompliance && (k.Locks == nil || *l != *k.Locks) {
+		question += "Nobody can delete a new version before its lock ends. "
+	}
+	if question != "" && !c.Yes {
+		if err := cli.Confirm(ctx, console, question+"Go on?"); err != nil {
+			return k, err
+		}
+	}
 	return on.SetVersions(ctx, c.Account, set, client.UpdateOptions{IfMatch: k.ETag})
+}
+
+// setLocks changes the setting of locks.
+func (c *bucketVersions) setLocks(set *wire.SetKeeping) error {
+	if !c.Locks && c.LockFor+c.LockMode+c.LockMost == "" {
+		return nil
+	}
+	var locks wire.LockSetting
+	if set.Locks != nil {
+		locks = *set.Locks
+	} else if !c.Locks {
+		return cli.Usagef("the account has no locks: --locks lets versions be locked, for ever")
+	}
+	if c.LockFor != "" || c.LockMode != "" {
+		locks.For, locks.Mode = cmp.Or(c.LockFor, locks.For), cmp.Or(c.LockMode, locks.Mode, client.LockGovernance)
+	}
+	if c.LockFor == "none" {
+		locks.For, locks.Mode = "", ""
+	}
+	if c.LockMost != "" {
+		locks.Most = c.LockMost
+	}
+	set.Locks = &locks
+	return nil
 }

@@ -9,7 +9,7 @@ var Help = map[string]string{
 	"bucket alias": cli.Examples("sluice bucket alias photos 0x1"),
 	"bucket list":  cli.Examples("sluice bucket list --json"),
 	"bucket versions": "The setting holds for older versions, too, which follow it in the background. A limit that is set drops what is beyond it, for good.\n\n" +
-		cli.Examples("sluice bucket versions", "sluice bucket versions team on --for 30d --context prod", "sluice bucket versions team off"),
+		cli.Examples("sluice bucket versions", "sluice bucket versions team on --for 30d --context prod", "sluice bucket versions team off", "sluice bucket versions team on --locks --lock-for 30d"),
 	"bucket rules": "Without a file it shows the rules, and what their last run removed. The rules in a file replace all that the account has. Before they are set, the command shows what each would remove now, and asks. Rules are applied soon after a change and every day after midnight in UTC. Locked versions stay.\n\n" +
 		cli.Examples("sluice bucket rules", "sluice bucket rules team --json >rules.json", "sluice bucket rules team rules.json --preview", "sluice bucket rules team rules.json", `echo '[{"id":"logs","expireDays":30}]' | sluice bucket rules team - --yes`),
 	"bucket remove": cli.Examples("sluice bucket remove photos"),
