@@ -109,6 +109,7 @@ function described(response) {
     etag: response.headers.get("ETag") ?? undefined,
     lastModified: response.headers.get("Last-Modified") ?? undefined,
     contentType: response.headers.get("Content-Type") ?? "application/octet-stream",
+    versioned: response.headers.has("Blob-Version"),
   };
 }
 

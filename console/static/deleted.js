@@ -23,7 +23,7 @@ export async function deletedView(main, [account = "", prefix = ""], signal, pla
   const toggle = button("trash", "Deleted", () => go("blobs", account, prefix), { class: "primary" });
   toggle.setAttribute("aria-pressed", "true");
   const restored = async (items) => (await restoreItems(account, items))?.done.length > 0 && !signal.aborted && show();
-  const keep = () => void setVersions(account).then((set) => set && show());
+  const keep = () => void setVersions(account, may).then((set) => set && show());
   let selected = [];
   const bar = selectionBar({ restore: () => void restored(selected), clear: () => (grid.selectAll(false), grid.focus()) });
   main.append(h("div", { class: "head" }, h("div", null, crumbs(account, prefix, undefined, "deleted"), total), h("div", { class: "actions" }, toggle,

@@ -57,6 +57,7 @@ const shapes = {
   image: "M4 5h16v14H4zM4 17l5-5 4 4 3-3 4 4M15 9h.01",
   json: "M9 4H7v6l-2 2 2 2v6h2M15 4h2v6l2 2-2 2v6h-2",
   key: "M12 15a4 4 0 1 1-8 0 4 4 0 0 1 8 0zM11 12l9-9M16 7l3 3",
+  lock: "M6 11h12v9H6zM8 11V8a4 4 0 0 1 8 0v3",
   markdown: "M3 6h18v12H3zM6 15V9l3 3 3-3v6M17 9v6m-2-2 2 2 2-2",
   move: "M4 12h15m-5-5 5 5-5 5M4 5v14",
   none: "M6 3h8l4 4v14H6zM14 3v4h4",

@@ -2,11 +2,13 @@
 
 import { button, fill, h } from "./dom.js";
 import { parseAccount } from "./names.js";
+import { localTime } from "./text.js";
 import { administers } from "./rights.js";
 
 const scopes = [
   ["read", "reads and lists blobs, without paying"], ["create", "stores blobs where there are none, and replaces and deletes nothing"],
-  ["write", "stores, replaces, moves and deletes blobs"], ["channels", "opens, funds and closes payment channels: only for callers whom you trust"],
+  ["write", "stores, replaces, moves and deletes blobs"], ["retain", "locks versions, and sets and ends legal holds"], ["bypass", "ends locks in the mode governance early, which is recorded"],
+  ["channels", "opens, funds and closes payment channels: only for callers whom you trust"],
   ["admin", "all of these, and makes and revokes such keys"],
 ];
 const mostGrants = 16;
@@ -23,7 +25,7 @@ export const random = () => Array.from(crypto.getRandomValues(new Uint8Array(16)
 export function keyForm(may, key) {
   const label = field("label", { value: key?.label, maxlength: 200, placeholder: "who or what uses it" });
   const group = field("group", { placeholder: "a group of its own" });
-  const expires = field("expires", { type: "datetime-local", value: local(key?.expires) }), expiresBefore = expires.value;
+  const expires = field("expires", { type: "datetime-local", value: localTime(key?.expires) }), expiresBefore = expires.value;
   const s3 = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", id: "key-s3" }));
   const list = h("div", { class: "stack grants" });
   /** @type {ReturnType<typeof grantFields>[]} */
@@ -70,13 +72,6 @@ export function keyForm(may, key) {
 const field = (name, more) => /** @type {HTMLInputElement} */ (h("input", { id: `key-${name}`, autocomplete: "off", spellcheck: "false", ...more }));
 
 const labelled = (text, input) => [h("label", { for: input.id }, text), input];
-
-/** Returns a time in the form of a field, in the zone of the reader. */
-function local(iso) {
-  if (!iso) return "";
-  const date = new Date(iso);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}
 
 /** Returns the grant that is proposed: an administrator of some accounts can give no more. */
 function proposal(may) {

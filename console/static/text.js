@@ -121,6 +121,13 @@ export function time(iso) {
   return h("time", { datetime: iso, title: iso }, Number.isNaN(date.getTime()) ? iso : times.format(date));
 }
 
+/** Returns a time in the form of a field, in the zone of the reader. @param {string} [iso] */
+export function localTime(iso) {
+  if (!iso) return "";
+  const date = new Date(iso);
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
 /** Deepest indentation, in levels: a text of brackets only must not become a huge one. */
 const deepest = 40;
 

@@ -302,4 +302,15 @@ func TestConsoleUndoesInFirefox(t *testing.T) {
 	f.Run(`location.hash = "#/blob/team/a"`, nil)
 	has(".history", "deleted")
 	checked("History")
+	etag := s.Must(200, "GET", "/v1/admin/versions/team", nil).Header.Get("ETag")
+	s.Must(200, "PUT", "/v1/admin/versions/team", []byte(`{"keep":"on","locks":{}}`), "If-Match", etag)
+	const lock = `[...document.querySelectorAll(".history button")].find((b) => b.ariaLabel.startsWith("Lock "))`
+	f.Run(lock+".click()", nil)
+	has("dialog", "Legal hold")
+	checked("Lock")
+	f.Run(`document.querySelector("dialog").close(); location.hash = "#/admin/rules/team"`, nil)
+	has("main", "The account has no rules")
+	press("Add a rule")
+	has("dialog", "Name of the rule")
+	checked("Rule")
 }
