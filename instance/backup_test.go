@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/actions"
+	"sluice/admin"
 	"sluice/backup"
 	"sluice/blob"
 	"sluice/bytestore"
@@ -26,6 +28,7 @@ import (
 	"sluice/storage"
 	"sluice/test/fault"
 	"sluice/test/testenv"
+	"sluice/wire"
 )
 
 func newRepository() *backup.Repository { return &backup.Repository{Bytes: memory.New()} }
@@ -125,15 +128,40 @@ func TestRestoreOfAPart(t *testing.T) {
 	for _, to := range []string{"part/1", "part/2", "other"} {
 		testenv.Must(blobs.Copy(t.Context(), blob.CopyOptions{From: metastore.BlobName{Account: "a", Name: "blob5"}, To: metastore.BlobName{Account: "b", Name: to}}))(t)
 	}
-	testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "b", Name: "part/3"}, strings.NewReader("small"), 5))(t)
+	testenv.Must(s.Meta.SetKeeping(t.Context(), "b", func(k *metastore.Keeping) (*actions.Act, error) {
+		k.State, k.Locks = metastore.KeepOn, true
+		return nil, nil
+	}))(t)
+	put := func(at metastore.BlobName, lock metastore.Lock, body string) {
+		testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: at.Account, Name: at.Name, Lock: lock}, strings.NewReader(body), int64(len(body))))(t)
+	}
+	inPart, folder := metastore.BlobName{Account: "b", Name: "part/3"}, blob.Place("b", "part/folder/")
+	put(inPart, metastore.Lock{Hold: true}, "older")
+	put(inPart, metastore.Lock{}, "small")
+	put(folder, metastore.Lock{Hold: true}, "folder")
+	put(folder, metastore.Lock{}, "")
 	testenv.OK(t, s.Close())
 	repo := newRepository()
 	backedUp(t, data, repo)
 
 	part, result := restored(t, repo, RestoreOptions{Account: "b", Prefix: "part/"})
-	if result.Blobs != 3 || result.Objects != 2 {
+	if result.Blobs != 6 || result.Objects != 2 { // two of them are versions, and one is a marker
 		t.Errorf("restored were %+v", result)
 	}
+	if k := testenv.Must(part.Meta.Keeping(t.Context(), "b"))(t); k.State != metastore.KeepOn || !k.Locks {
+		t.Errorf("the restored account has the setting %+v", k)
+	}
+	for _, at := range []metastore.BlobName{inPart, folder} {
+		page := testenv.Must(part.Meta.ListVersions(t.Context(), metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: at.Account, Prefix: at.Name, Limit: 9}}))(t)
+		if len(page.Versions) != 2 || !page.Versions[1].Lock.Hold {
+			t.Errorf("%s has the versions %+v", at, page.Versions)
+			continue
+		}
+		_, err := part.Meta.DeleteVersion(t.Context(), metastore.Deletion{VersionName: metastore.VersionName{BlobName: at, Version: metastore.VersionOf(&page.Versions[1])}})
+		testenv.Is(t, err, metastore.ErrLocked, "a deletion of a restored version with a lock")
+	}
+	_, err := admin.New(part.Meta, admin.Options{}).CreateKey(t.Context(), admin.By{From: "192.0.2.1"}, wire.CreateKey{Grants: []wire.Grant{{Scopes: []string{"admin"}}}}, nil)
+	testenv.OK(t, err)
 	from := blob.New(part.Meta, part.Bytes, blob.Options{})
 	for name, want := range map[string][]byte{"part/1": body(5), "part/2": body(5), "part/3": []byte("small")} {
 		c := testenv.Must(from.Open(t.Context(), "b", name))(t)
@@ -151,7 +179,7 @@ func TestRestoreOfAPart(t *testing.T) {
 		t.Errorf("after deletions the instance is inconsistent: %q", found)
 	}
 	m := testenv.Must(repo.Open(t.Context(), ""))(t)
-	_, err := Restore(t.Context(), repo, m, Location{Data: testenv.MemoryDir(t)}, RestoreOptions{Account: "nobody"})
+	_, err = Restore(t.Context(), repo, m, Location{Data: testenv.MemoryDir(t)}, RestoreOptions{Account: "nobody"})
 	testenv.Is(t, err, backup.ErrNotFound, "a restore of an account without blobs")
 }
 

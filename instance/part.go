@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"sluice/backup"
+	"sluice/metastore"
 )
 
-// selection selects a part of a backup: one account's blobs, or some of them. Its zero value
+// selection selects a part of a backup: one account's blobs, or some of them, with their versions,
+// their folder markers and the account's setting of versions. Its zero value
 // selects everything.
 type selection struct {
 	account, prefix string
@@ -70,14 +72,26 @@ func (s *selection) needs(object string) bool { return !s.partial() || s.objects
 func (s *selection) selected(blobs *backup.Table, rows [][]any) (list [][]any) {
 	account, head, tail := slices.Index(blobs.Columns, "account"), slices.Index(blobs.Columns, "name_head"), slices.Index(blobs.Columns, "name_tail")
 	for _, row := range rows {
-		a, _ := row[account].([]byte)
 		h, _ := row[head].([]byte)
 		t, _ := row[tail].([]byte)
-		if string(a) == s.account && strings.HasPrefix(string(h)+string(t), s.prefix) {
+		if s.hasAccount(row[account]) && strings.HasPrefix(string(h)+string(t), s.prefix) {
 			list = append(list, row)
 		}
 	}
 	return list
+}
+
+// hasAccount reports whether blobs in a row's account are the selected account's.
+func (s *selection) hasAccount(of any) bool {
+	account, _ := of.([]byte)
+	markers := metastore.MarkersOf(s.account)
+	return slices.Contains([]string{s.account, markers, metastore.KeptOf(s.account), metastore.KeptOf(markers)}, string(account))
+}
+
+// replaces reports whether a table's rows in the target are replaced. Tables from which rows
+// selects none have rows that every instance needs.
+func (s *selection) replaces(table string) bool {
+	return !s.partial() || slices.Contains([]string{"blobs", "keeping", "starts", "extents", "shares"}, table)
 }
 
 // rows returns a table's rows that are restored. A part of a backup has blobs without
@@ -94,6 +108,9 @@ func (s *selection) rows(t *backup.Table, rows [][]any) [][]any {
 			row[owner] = nil
 		}
 		return list
+	case "keeping":
+		account := slices.Index(t.Columns, "account")
+		return slices.DeleteFunc(rows, func(row []any) bool { return !s.hasAccount(row[account]) })
 	case "starts", "extents":
 		content := slices.Index(t.Columns, "content")
 		return slices.DeleteFunc(rows, func(row []any) bool {

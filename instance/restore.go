@@ -222,13 +222,15 @@ func (r *restorer) restoreTables(ctx context.Context, result *RestoreResult) err
 	return sql.FinishLoad(ctx)
 }
 
-// tables returns those tables in the backup that an instance has.
+// tables returns those tables in the backup with rows that replace the target's.
 func (r *restorer) tables() (list []storage.Table) {
 	for _, t := range r.manifest.Tables {
 		switch t.Name {
 		case storage.ObjectsTable, storage.InlineTable, backup.BodiesTable:
 		default:
-			list = append(list, loadedTable(&t))
+			if r.part.replaces(t.Name) {
+				list = append(list, loadedTable(&t))
+			}
 		}
 	}
 	return list
