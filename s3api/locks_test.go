@@ -250,6 +250,7 @@ func TestRightsToLocks(t *testing.T) {
 			{"PUT", "/ours/dir/c", "", append(lockedFields("GOVERNANCE", 1), "X-Amz-Copy-Source", "/ours/dir/a"), caller.read && caller.write && caller.retains},
 			{"PUT", "/ours/dir/b", "x", nil, caller.write}, // with the default
 			{"PUT", "/ours/dir/a?retention", retained("GOVERNANCE", 3), nil, caller.retains},
+			{"PUT", "/ours/dir/a?retention", retained("GOVERNANCE", 3), bypass, caller.retains}, // it needs none
 			{"PUT", "/ours/dir/a?legal-hold", legalHold, nil, caller.retains},
 			{"PUT", "/ours/dir/a?legal-hold&versionId=" + id, noLegalHold, nil, caller.retains},
 			{"PUT", "/ours/dir/a?retention", retained("GOVERNANCE", 2), nil, false},
