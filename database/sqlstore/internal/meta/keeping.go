@@ -145,9 +145,11 @@ func (t tx) apply(r *keepingRow, at *progress, limit int) (int, error) {
 			at.counted, last = counted{}, of
 		}
 		at.After = []byte(b.Name)
-		if r.rule.most() > 0 && at.exceeds(b, r.rule.most()) {
+		switch {
+		case b.Since.IsZero(): // it is damaged
+		case r.rule.most() > 0 && at.exceeds(b, r.rule.most()):
 			deltas, err = t.surplus(b, deltas)
-		} else {
+		default:
 			err = t.keepUntil(b, r.rule.until(b.Since))
 		}
 		if err != nil {
@@ -157,7 +159,8 @@ func (t tx) apply(r *keepingRow, at *progress, limit int) (int, error) {
 	return len(page), usage.Record(t.Tx, deltas...)
 }
 
-// keptAfter returns up to limit rows of an account behind a name, in the order of names.
+// keptAfter returns up to limit rows of an account behind a name, in the order of names. Damaged
+// ones have only a Name.
 func (t tx) keptAfter(account, after string, limit int) (list []storedBlob, err error) {
 	names := t.listNames
 	if !t.Embedded() {
@@ -165,9 +168,12 @@ func (t tx) keptAfter(account, after string, limit int) (list []storedBlob, err 
 	}
 	page, err := names(listing{metastore.ListQuery{Account: account, After: after, Limit: limit, Bytes: 1 << 30}, after + "\x00", -1 << 63})
 	for i := range page.Blobs {
-		b, _, err := t.blob(account, page.Blobs[i].Name)
-		if err != nil {
+		b, found, err := t.blob(account, page.Blobs[i].Name)
+		if found, err = undamaged(found, err); err != nil {
 			return nil, err
+		}
+		if !found {
+			b = storedBlob{Blob: metastore.Blob{Name: page.Blobs[i].Name}}
 		}
 		list = append(list, b)
 	}

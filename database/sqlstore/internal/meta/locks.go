@@ -78,20 +78,25 @@ func (t tx) endLocks(limit int) (int, error) {
 			list = append(list, of)
 			return nil
 		})
+	ended := 0
 	for i := 0; i < len(list) && err == nil; i++ {
-		err = t.relock(list[i].Account, list[i].Name)
+		var written bool
+		if written, err = t.relock(list[i].Account, list[i].Name); written {
+			ended++
+		}
 	}
-	return len(list), err
+	return ended, err
 }
 
-// relock writes a version's row anew, without a retention that has ended.
-func (t tx) relock(account, name string) error {
+// relock writes a version's row anew, without a retention that has ended, unless it is damaged. It
+// reports whether it has.
+func (t tx) relock(account, name string) (bool, error) {
 	b, found, err := t.blob(account, name)
-	if err != nil || !found {
-		return err
+	if found, err = undamaged(found, err); err != nil || !found {
+		return false, err
 	}
 	if !t.holds(metastore.Lock{Mode: b.Lock.Mode, Until: b.Lock.Until}) {
 		b.Lock = metastore.Lock{Hold: b.Lock.Hold}
 	}
-	return t.updateBlob(&b)
+	return true, t.updateBlob(&b)
 }

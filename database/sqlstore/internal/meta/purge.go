@@ -2,9 +2,11 @@ package meta
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"time"
 
+	"sluice/database"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/usage"
 	"sluice/metastore"
@@ -128,16 +130,22 @@ func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error
 		return 0, err
 	}
 	deltas := make([]usage.Delta, 0, 2*len(list))
-	gone := list[:0]
+	gone, handled := list[:0], 0
 	for _, r := range list {
-		kept := metastore.IsKept(r.account) && bytes.Contains(r.version, []byte(`"lock"`))
+		kept, done := metastore.IsKept(r.account) && bytes.Contains(r.version, []byte(`"lock"`)), true
 		if kept { // whatever the column expires has
-			err = t.relock(r.account, r.head+r.tail)
+			done, err = t.relock(r.account, r.head+r.tail)
 		} else if ruled && !metastore.IsKept(r.account) {
 			kept, deltas, err = t.expire(r.account, r.head+r.tail, deltas)
+			if errors.Is(err, database.ErrDamagedRow) { // it remains for a check
+				kept, done, err = true, false, nil
+			}
 		}
 		if err != nil {
 			return 0, err
+		}
+		if done {
+			handled++
 		}
 		if kept {
 			continue
@@ -166,7 +174,7 @@ func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error
 		}
 		deltas = append(deltas, garbage)
 	}
-	return len(list), usage.Record(t.Tx, deltas...)
+	return handled, usage.Record(t.Tx, deltas...)
 }
 
 // hasRules reports whether an account has a rule.
@@ -176,7 +184,7 @@ func (t tx) hasRules() (bool, error) {
 }
 
 // expire removes an expired blob if its account has a rule, and reports whether it has. The blob is
-// kept like one that was removed when it expired.
+// kept like one that was removed when it expired. With database.ErrDamagedRow nothing is changed.
 func (t tx) expire(account, blobName string, deltas []usage.Delta) (ruled bool, _ []usage.Delta, err error) {
 	old, found, err := t.lockBlob(account, blobName)
 	if err != nil || !found || old.rule == 0 {

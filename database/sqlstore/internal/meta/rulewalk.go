@@ -374,6 +374,9 @@ func (w *ruleWalk) remove() (err error) {
 		b := shown(g.Blob, w)
 		if b.Since.IsZero() {
 			w.deltas, err = w.retire(g.storedBlob, "rule:"+g.rule, w.Now, w.deltas)
+			if errors.Is(err, database.ErrDamagedRow) { // it remains for a check
+				continue
+			}
 		} else {
 			_, w.deltas, err = w.removeVersion(g.storedBlob, w.deltas)
 		}
@@ -387,9 +390,14 @@ func (w *ruleWalk) remove() (err error) {
 }
 
 // retire removes a blob, which lockBlob has returned. If its account has a rule, it is kept like
-// one that was removed at a time.
-func (t tx) retire(old storedBlob, by string, since time.Time, deltas []usage.Delta) ([]usage.Delta, error) {
-	_, deltas, err := t.release(old, true, deltas)
+// one that was removed at a time. With database.ErrDamagedRow, about a version, nothing is changed.
+func (t tx) retire(old storedBlob, by string, since time.Time, deltas []usage.Delta) (_ []usage.Delta, err error) {
+	if old.rule != 0 {
+		if _, err := t.keptVersions(old.Account, old.Name, "", 2*old.rule.most()+16); err != nil {
+			return deltas, err
+		}
+	}
+	_, deltas, err = t.release(old, true, deltas)
 	if err == nil && old.rule != 0 {
 		_, deltas, err = t.mark(old, true, by, old.Owner, since, deltas)
 	}

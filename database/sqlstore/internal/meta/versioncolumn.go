@@ -45,7 +45,7 @@ func (b *versionColumn) Scan(src any) error {
 	}
 	var m versionMembers
 	if err := json.Unmarshal(text, &m); err != nil {
-		return fmt.Errorf("sqlstore: version: %w", err)
+		return engine.DamagedRow("the column version of a blob is not in JSON: %v", err)
 	}
 	b.By, b.Versioned, b.Mark = m.By, m.Versioned, m.Mark
 	if m.Since != nil {

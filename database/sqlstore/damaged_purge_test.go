@@ -1,0 +1,46 @@
+package sqlstore
+
+import (
+	"testing"
+	"time"
+
+	"sluice/access/actions"
+	"sluice/database"
+	"sluice/metastore"
+	"sluice/test/testenv"
+)
+
+// TestDamagedRowsStopNoPurge damages an expired blob and a version with a lock that has ended. Both
+// stay for a check, and everything else that is due goes.
+// Invariant 16.
+func TestDamagedRowsStopNoPurge(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		testenv.Must(s.SetKeeping(t.Context(), "a", func(k *metastore.Keeping) (*actions.Act, error) {
+			k.State, k.Locks = metastore.KeepOn, true
+			return nil, nil
+		}))(t)
+		for _, name := range []string{"damaged", "whole"} {
+			for _, lock := range []metastore.Lock{{}, {Mode: metastore.LockCompliance, Until: s.Now().Add(year)}, {}} {
+				testenv.Must(s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.Now()), Lock: lock}, nil, nil))(t)
+			}
+		}
+		const locked = `4611686018427387904` // begins the column expires of versions with a lock
+		executeBoth(t, s, `UPDATE blobs SET expires = CASE WHEN expires IS NULL THEN 1 ELSE `+locked+` + 1 END`)
+		executeBoth(t, s, `UPDATE blobs SET row_sum = row_sum + 1 WHERE substr(name_head, 1, 7) = CAST('damaged' AS BLOB)`)
+		testenv.Must(s.SetKeeping(t.Context(), "a", func(k *metastore.Keeping) (*actions.Act, error) {
+			k.For = time.Hour
+			return nil, nil
+		}))(t)
+		execute(t, s, `UPDATE keeping SET changed = 1`)
+		for more := 1; more > 0; {
+			more = testenv.Must(s.ApplyKeeping(t.Context(), 1))(t)
+		}
+		for range 3 {
+			testenv.Must(s.Purge(t.Context(), 100))(t)
+			testenv.Must(s.PurgeVersions(t.Context(), 100))(t)
+		}
+		holds(t, s, 2, `SELECT COUNT(*) FROM blobs WHERE length(name_head) IN (7, 30)`) // of "damaged"
+		holds(t, s, 0, `SELECT COUNT(*) FROM blobs WHERE expires = 1 AND length(name_head) IN (5, 28)`)
+		testenv.Is(t, testenv.Error(s.Blob(t.Context(), "a", "damaged")), database.ErrDamagedRow, "the damaged blob")
+	})
+}
