@@ -111,8 +111,8 @@ func (s *Service) SetKeeping(ctx context.Context, by By, account string, match f
 	}
 	return s.ChangeKeeping(ctx, by, account, match, func(now *metastore.Keeping) error {
 		if now.State == metastore.KeepNever && keep.State == metastore.KeepOff {
-			if keep.For != 0 || keep.Most != 0 {
-				return fmt.Errorf("%w: the account has no versions, so for and most need keep %q", ErrInvalid, wire.KeepOn)
+			if keep.For != 0 || keep.Most != 0 || in.Locks != nil {
+				return fmt.Errorf("%w: the account has no versions, so for, most and locks need keep %q", ErrInvalid, wire.KeepOn)
 			}
 			return nil
 		}

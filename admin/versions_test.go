@@ -61,6 +61,7 @@ func TestKeeping(t *testing.T) {
 			`versions.set acca {"keep":"on","for":"720h","most":2} {"keep":"off","for":"1h30m0s"}`, "the last action")
 
 		testenv.Is(t, set(boss, "acce", wire.SetKeeping{Keep: wire.KeepOff, Most: 1}), admin.ErrInvalid, "a number for an account without versions")
+		testenv.Is(t, set(boss, "acce", wire.SetKeeping{Keep: wire.KeepOff, Locks: &wire.LockSetting{}}), admin.ErrInvalid, "locks for an account without versions")
 		testenv.OK(t, set(boss, "acce", wire.SetKeeping{Keep: wire.KeepOff}))
 		if k := testenv.Must(o.store.Keeping(t.Context(), "acce"))(t); k.State != metastore.KeepNever {
 			t.Errorf("an account that never kept versions has the state %d", k.State)
