@@ -57,7 +57,6 @@ func TestConsoleUndoesDeletions(t *testing.T) {
 	p.press("Delete")
 	p.settled("a", "b", "c")
 	p.untilText("#toasts", "2 blobs will be deleted for good in ten seconds")
-	p.screenshots("undo")
 	s.ListsOnly("0x1", names...)
 	p.press("Undo")
 	p.settled("f/", "a", "b", "c")
@@ -80,6 +79,7 @@ func TestConsoleUndoesDeletions(t *testing.T) {
 	p.press("Delete")
 	p.settled("f/", "b", "c")
 	s.ListsOnly("0x1", names...)
+	p.screenshots("undo") // which may take longer than ten seconds
 	p.to("#/blobs/0x1/f%2F", "[role=grid]", "1")
 	s.Eventually("leaving the folder does not send the deletion", func() bool { return slices.Equal(s.Names("0x1"), names[1:]) })
 

@@ -29,6 +29,13 @@ func (p *probe) lock() {
 	p.setLocks(func(k *metastore.Keeping) { k.State, k.Locks = metastore.KeepOn, true })
 }
 
+// applied applies changed settings to all versions.
+func (p *probe) applied() {
+	for n := 1; n > 0; {
+		n = dbtest.Value(p.Store.ApplyKeeping(p.Ctx, 2))
+	}
+}
+
 func (p *probe) setLocks(change func(*metastore.Keeping)) metastore.Keeping {
 	return dbtest.Value(p.trySetLocks(change))
 }
@@ -116,8 +123,7 @@ var ways = map[string]func(p *probe, b metastore.Blob){
 		}
 		p.setLocks(func(k *metastore.Keeping) { k.For, k.Most = time.Second, 1 })
 		p.Clock.Advance(2 * time.Minute)
-		for dbtest.Value(p.Store.ApplyKeeping(p.Ctx, 2)) > 0 {
-		}
+		p.applied()
 		p.Purge()
 	},
 	"promote": func(p *probe, b metastore.Blob) {
@@ -125,7 +131,7 @@ var ways = map[string]func(p *probe, b metastore.Blob){
 		dbtest.Value(p.delete(mark, nil))
 		p.refuses(b, nil)
 	},
-	"off": func(p *probe, b metastore.Blob) {
+	"off": func(p *probe, _ metastore.Blob) {
 		for _, change := range []func(*metastore.Keeping){
 			func(k *metastore.Keeping) { k.State = metastore.KeepOff }, func(k *metastore.Keeping) { k.State = metastore.KeepNever },
 			func(k *metastore.Keeping) { k.Locks = false }, func(k *metastore.Keeping) { *k = metastore.Keeping{} },
@@ -369,8 +375,7 @@ func lockSetting(p *probe) {
 	p.Equal(dbtest.Value(p.Store.Keeping(p.Ctx, "a")), set, "the setting")
 	p.Equal(dbtest.Value(p.Store.ListKeeping(p.Ctx, "", 10)), []metastore.AccountKeeping{{Account: "a", Keeping: set}}, "the settings")
 	p.Clock.Advance(2 * time.Minute)
-	for dbtest.Value(p.Store.ApplyKeeping(p.Ctx, 10)) > 0 {
-	}
+	p.applied()
 	set = p.setLocks(func(k *metastore.Keeping) { k.LockMode, k.LockFor = metastore.LockNone, 0 })
 	p.Must(set.Locks && set.LockMode == metastore.LockNone && set.LockMost == 48*time.Hour && !set.Pending, "the setting without a default is %+v", set)
 }
@@ -422,11 +427,10 @@ func lockRaces(p *probe) {
 			return dbtest.Error(handles[(round/2+1)%2].SetLock(p.Ctx, metastore.LockChange{VersionName: versionOf(b), Retention: &lock}))
 		})
 		_, _, err := p.Store.OpenVersion(p.Ctx, versionOf(b))
-		switch {
-		case errs[1] == nil:
+		if errs[1] == nil {
 			p.Is(errs[0], metastore.ErrLocked, "the deletion of a locked version")
 			p.OK(err, "a locked version")
-		default:
+		} else {
 			p.Is(errs[1], database.ErrNotFound, "the lock of a deleted version")
 			p.OK(errs[0], "the deletion")
 			p.Is(err, database.ErrNotFound, "the deleted version")
