@@ -44,3 +44,33 @@ func TestDamagedRowsStopNoPurge(t *testing.T) {
 		testenv.Is(t, testenv.Error(s.Blob(t.Context(), "a", "damaged")), database.ErrDamagedRow, "the damaged blob")
 	})
 }
+
+// TestDamagedVersionStopsNoRule lets a rule remove two blobs. The one with a damaged version stays
+// for a check.
+// Invariant 16.
+func TestDamagedVersionStopsNoRule(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		testenv.Must(s.SetKeeping(t.Context(), "a", func(k *metastore.Keeping) (*actions.Act, error) {
+			k.State, k.Most = metastore.KeepOn, 1
+			return nil, nil
+		}))(t)
+		for _, name := range []string{"damaged", "damaged", "whole", "whole"} {
+			testenv.Must(s.CommitBlob(t.Context(), metastore.Blob{Account: "a", Name: name, Content: metastore.NewContentID(s.Now())}, nil, nil))(t)
+		}
+		executeBoth(t, s, `UPDATE blobs SET row_sum = row_sum + 1 WHERE length(name_head) = 30`)
+		testenv.Must(s.SetRules(t.Context(), "a", func(rules *[]metastore.Rule) (*actions.Act, error) {
+			*rules = []metastore.Rule{{ID: "all", ExpireOn: time.Unix(0, 0).UTC()}}
+			return nil, nil
+		}))(t)
+		for more := true; more; {
+			var err error
+			_, more, err = s.ApplyRules(t.Context(), 1)
+			testenv.OK(t, err)
+		}
+		testenv.OK(t, testenv.Error(s.Blob(t.Context(), "a", "damaged")))
+		testenv.Is(t, testenv.Error(s.Blob(t.Context(), "a", "whole")), database.ErrNotFound, "the blob that a rule removes")
+		damaged := testenv.Must(s.ListVersions(t.Context(), metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: "a", Prefix: "damaged", Limit: 9}}))(t)
+		testenv.Equal(t, len(damaged.Versions), 2, "versions of the damaged blob")
+		audited(t, s)
+	})
+}
