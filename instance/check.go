@@ -470,7 +470,7 @@ func (c *checker) blobs(ctx context.Context) error {
 	}
 	err := c.e.EachBlob(ctx, func(b metastore.Blob) {
 		if c.lacking[b.Content] {
-			c.add(DamagedBlob, "blob %q cannot be read as a whole: its content %v is damaged", b.Account+"/"+b.Name, b.Content)
+			c.add(DamagedBlob, "blob %q cannot be read as a whole: its content %v is damaged", b.Path(), b.Content)
 		}
 	})
 	if err == nil && c.more {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/checksum"
@@ -64,7 +65,22 @@ func (w *workload) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.pay(ctx)
+	return errors.Join(w.keep(ctx), w.pay(ctx))
+}
+
+// keep replaces, copies and deletes a blob in an account that keeps versions.
+func (w *workload) keep(ctx context.Context) error {
+	_, err := w.blobs.SetKeeping(ctx, "v", func(k *metastore.Keeping) (*actions.Act, error) {
+		k.State = metastore.KeepOn
+		return nil, nil
+	})
+	kept := metastore.BlobName{Account: "v", Name: w.part + "kept"}
+	for _, size := range []int64{33_000, 34_000} {
+		_, err2 := w.blobs.Put(ctx, blob.PutOptions{Account: kept.Account, Name: kept.Name, Owner: "owner"}, bytes.NewReader(make([]byte, size)), size)
+		err = errors.Join(err, err2)
+	}
+	_, err2 := w.blobs.Copy(ctx, blob.CopyOptions{From: kept, To: metastore.BlobName{Account: "v", Name: w.part + "copy"}})
+	return errors.Join(err, err2, w.blobs.Delete(ctx, kept.Account, kept.Name, nil))
 }
 
 func (w *workload) upload(ctx context.Context, end string) error {
@@ -253,6 +269,10 @@ func plantedDamages() []planted {
 		{"content of a blob", bySQL(`UPDATE blobs SET content = randomblob(16) WHERE size = 40000`), DamagedRow, "the row of blob", "", listed},
 		{"content of a shared blob", bySQL(`UPDATE blobs SET content = randomblob(16) WHERE name_head = CAST('copy' AS BLOB)`), DamagedBooks, "2 references are counted, but there are 1 blobs", "the row of blob", listed},
 		{"row of an extent", bySQL(`UPDATE extents SET blocks = zeroblob(length(blocks)) WHERE size = 40000`), DamagedRow, "the row of an extent, part 0 at byte 0", "cannot be read as a whole", listed},
+		{"row of a version", bySQL(`UPDATE blobs SET crc64 = crc64 + 1 WHERE size = 33000`), DamagedRow, "the row of blob \"v/kept, version 00", "cannot be read as a whole", listed},
+		{"version gone", bySQL(`DELETE FROM blobs WHERE size = 33000`), DamagedBooks, "no blob has its parts", "", listed},
+		{"shared version gone", bySQL(`DELETE FROM blobs WHERE size = 34000 AND account > CAST('~~' AS BLOB)`), DamagedBooks, "2 references are counted, but there are 1 blobs", "", repaired},
+		{"count of versions", bySQL(`INSERT INTO account_deltas VALUES (CAST('~~v' AS BLOB), 9, 1, 1)`), DamagedBooks, "are counted, but there are", "", repaired},
 		{"object of an extent", bySQL(`UPDATE extents SET object = CAST(CASE substr(CAST(object AS TEXT), 1, 1) WHEN '0' THEN '1' ELSE '0' END || substr(CAST(object AS TEXT), 2) AS BLOB) WHERE size = 40000`), DamagedRow, "the row of an extent", "", listed},
 		{"row of a session", bySQL(`UPDATE session_counts SET remaining = remaining + 1 WHERE n = (SELECT counts FROM session_terms WHERE channel IS NULL);
 			UPDATE session_terms SET total = total + 1 WHERE channel IS NULL`), DamagedRow, "the row of session", "", listed},

@@ -119,7 +119,8 @@ func TestRepairOfAWholeInstance(t *testing.T) {
 }
 
 // manyDamages are damages for each kind of repair, which leave nothing to list.
-const manyDamages = `UPDATE shares SET refs = refs + 1; UPDATE account_sums SET blobs = blobs + 1; UPDATE usage_sums SET bytes = bytes + 9;
+const manyDamages = `UPDATE shares SET refs = refs + 1 WHERE content IN (SELECT content FROM blobs WHERE account = CAST('a' AS BLOB));
+	UPDATE account_sums SET blobs = blobs + 1 WHERE account = CAST('a' AS BLOB); UPDATE usage_sums SET bytes = bytes + 9;
 	INSERT INTO usage_sums (owner, bytes, uploads) VALUES (CAST('other owner' AS BLOB), 3, 0); UPDATE uploads SET bytes = bytes + 1 WHERE state = 0`
 
 // TestRepairIsInterrupted ends a repair at each of its steps: finished repairs are durable, and the
@@ -185,7 +186,7 @@ func TestRepairDeletesOrphans(t *testing.T) {
 // Invariant 114.
 func TestRepairIsRefused(t *testing.T) {
 	data := worked(t)
-	bySQL(`UPDATE shares SET refs = refs + 1`)(t, data)
+	bySQL(`UPDATE shares SET refs = refs + 1 WHERE content IN (SELECT content FROM blobs WHERE account = CAST('a' AS BLOB))`)(t, data)
 	s := testenv.Must(storage.Open(t.Context(), Location{Data: data}, storage.Options{}))(t)
 	_, err := Check(t.Context(), Location{Data: data}, CheckOptions{Repair: true})
 	testenv.Is(t, err, datadir.ErrInUse, "beside a server")

@@ -216,3 +216,13 @@ func KeptBlob(account, name string) (blob BlobName, modified time.Time, ok bool)
 	blob = BlobName{Account: of, Name: name[:at-1]}
 	return blob, modified, KeptName(blob.Name, modified) == name
 }
+
+// Path returns a stored blob's account and name for operators, with a slash between them, and the
+// version's id if it is not current.
+func (b *Blob) Path() string {
+	of, modified, kept := KeptBlob(b.Account, b.Name)
+	if !kept {
+		return b.Account + "/" + b.Name
+	}
+	return of.Account + "/" + of.Name + ", version " + VersionOf(&Blob{Modified: modified, Content: b.Content}).String()
+}

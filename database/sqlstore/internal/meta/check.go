@@ -85,7 +85,7 @@ func (s *Metastore) checkBlobRows(ctx context.Context, each func(metastore.Conte
 					account, head, hash = a, h, x
 					err := checkBlob(&b, sum)
 					if err == nil && !bytes.Equal(splitName(b.Name).hash, x) {
-						err = engine.DamagedRow("the name of blob %q", b.Account+"/"+b.Name)
+						err = engine.DamagedRow("the name of blob %q", b.Path())
 					}
 					page = append(page, result(b.Content, sum, err))
 					return nil

@@ -24,7 +24,7 @@ func extentSum(content *metastore.ContentID, e *metastore.Extent) int64 {
 // checkBlob returns database.ErrDamagedRow unless a blob's row has its checksum, or none.
 func checkBlob(b *metastore.Blob, stored engine.StoredSum) error {
 	if stored.Known() && stored.Differs(blobSum(b)) {
-		return engine.DamagedRow("the row of blob %q", b.Account+"/"+b.Name)
+		return engine.DamagedRow("the row of blob %q", b.Path())
 	}
 	return nil
 }
