@@ -278,7 +278,7 @@ type SetKeeping struct {
 	// For is how long a version is kept after it ceased to be current, such as "720h" or "30d";
 	// absent: without limit.
 	For  string `json:"for,omitempty"`
-	Most int    `json:"most,omitempty"` // of one name besides the current one; absent: any number
+	Most int    `json:"most,omitzero"` // of one name besides the current one; absent: any number
 	// Locks are there if versions can have locks, which is for ever. Absent in a request: they stay
 	// as they are.
 	Locks *LockSetting `json:"locks,omitzero"`
