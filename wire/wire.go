@@ -171,8 +171,8 @@ type Account struct {
 	Blobs   int64  `json:"blobs"` // number of its blobs
 	Bytes   int64  `json:"bytes"` // of their contents
 
-	Versions     int64 `json:"versions,omitempty"`     // kept ones that are not current, marks included
-	VersionBytes int64 `json:"versionBytes,omitempty"` // of their contents
+	Versions     int64 `json:"versions,omitzero"`     // kept ones that are not current, marks included
+	VersionBytes int64 `json:"versionBytes,omitzero"` // of their contents
 }
 
 // AccountPage is a page in the list of accounts.

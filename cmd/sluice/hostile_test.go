@@ -56,7 +56,14 @@ func startListing(t *testing.T, blobs int) *listingServer {
 		} else {
 			s.heap.Store(testenv.Heap())
 		}
-		testenv.Check(t, json.NewEncoder(w).Encode(page))
+		var answer any = page
+		if versions := (wire.VersionPage{Next: page.Next}); strings.HasPrefix(r.URL.Path, "/v1/versions/") {
+			for _, b := range page.Blobs {
+				versions.Versions = append(versions.Versions, wire.Version{Blob: b, Version: strings.Repeat("0", 32), Current: true})
+			}
+			answer = versions
+		}
+		testenv.Check(t, json.NewEncoder(w).Encode(answer))
 	}))
 	t.Cleanup(s.Close)
 	return s
@@ -108,7 +115,11 @@ func TestHostileListings(t *testing.T) {
 						w.WriteHeader(http.StatusNoContent)
 						return
 					}
-					_, _ = io.WriteString(w, page) // the client need not read all
+					answer := page
+					if strings.HasPrefix(r.URL.Path, "/v1/versions/") {
+						answer = strings.NewReplacer(`"blobs"`, `"versions"`, `{"name"`, `{"version":"00000000000000000000000000000000","current":true,"name"`).Replace(page)
+					}
+					_, _ = io.WriteString(w, answer) // the client need not read all
 				}))
 				defer s.Close()
 				args := strings.Fields(strings.ReplaceAll(command, "DIR", testenv.MemoryDir(t)))
