@@ -95,8 +95,8 @@ func TestTasksAndNodesAreShown(t *testing.T) {
 	}
 }
 
-// TestWaitingTaskIsShown: a task that the store has paused is shown with the reason and what
-// is due, is not started, and its reason is in the record of its end.
+// TestWaitingTaskIsShown: a task that the store has paused is shown with the reason and the number
+// of due versions, is not started, and its reason is in the record of its end.
 // Invariant 215.
 func TestWaitingTaskIsShown(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *office) {

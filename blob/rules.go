@@ -38,7 +38,7 @@ func (s *Service) ForgetRules() { s.ruled.forget() }
 // rulesRun is how long the task applies rules in one run, before another one goes on.
 const rulesRun = time.Minute
 
-// applyRules removes what rules remove, and returns how much. It sets rulesLeft if there is more.
+// applyRules removes blobs by rules, and returns how many. It sets rulesLeft if there is more.
 func (s *Service) applyRules(ctx context.Context) (removed int64, err error) {
 	const batch = 500
 	pace := s.newPacer()

@@ -64,7 +64,7 @@ func parseLock(h http.Header) (l Lock, err error) {
 	return l, cmp.Or(err, checkWord("mode", l.Mode, maxWord))
 }
 
-// LockOptions describe a change of a version's lock. What is not set stays as it is.
+// LockOptions describe a change of a version's lock. Members that are not set stay as they are.
 type LockOptions struct {
 	Mode    string // a retention until Until
 	Until   time.Time

@@ -32,8 +32,8 @@ func (a *Admin) SetRules(ctx context.Context, account string, rules []wire.Rule,
 	return adminCall(ctx, a.c, "set the rules of an account", http.MethodPut, "rules/"+url.PathEscape(account), wire.SetRules{Rules: rules}, o.set, checkRules)
 }
 
-// PreviewRules returns what rules would remove now, or the account's own ones if they are nil. It
-// returns the sums after each request, the last one without a Next.
+// PreviewRules counts removals that rules would make now, or the account's own ones if they are
+// nil. It returns the sums after each request, the last one without a Next.
 func (a *Admin) PreviewRules(ctx context.Context, account string, rules []wire.Rule) iter.Seq2[wire.RulesPreview, error] {
 	in := wire.PreviewRules{}
 	if rules != nil {

@@ -88,7 +88,7 @@ func withAdmin(c *Config) { c.Admin = admin.New(c.Inspection.(admin.Store), admi
 
 func second[A, B any](_ A, b B) B { return b }
 
-// TestLocksAreStrict refuses what is no lock, before anything is stored or changed.
+// TestLocksAreStrict refuses bodies that are no lock, before anything is stored or changed.
 func TestLocksAreStrict(t *testing.T) {
 	s := newService(t, nil)
 	s.lockable(t, ours)

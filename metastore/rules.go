@@ -260,8 +260,8 @@ type Rules interface {
 	// without effect, while DeletionErr is not nil, and does nothing while its task is paused.
 	ApplyRules(ctx context.Context, limit int) (removed int64, more bool, err error)
 
-	// CountRules returns what rules would remove now: it looks at up to limit things of an account
-	// behind after, a next of an earlier call with the same rules, or "". next is empty at the end.
-	// It returns an ErrRules if after is none.
+	// CountRules counts removals that rules would make now: it looks at up to limit things of an
+	// account behind after, a next of an earlier call with the same rules, or "". next is empty at
+	// the end. It returns an ErrRules if after is none.
 	CountRules(ctx context.Context, account string, rules []Rule, after string, limit int) (run RuleRun, next string, err error)
 }

@@ -114,7 +114,7 @@ type Lock struct {
 	Hold      bool       `json:"hold,omitzero"` // a legal hold
 }
 
-// SetLock is the request that changes a version's lock. What is absent stays as it is; null as
+// SetLock is the request that changes a version's lock. An absent member stays as it is; null as
 // Retention ends it.
 type SetLock struct {
 	Retention *Retention `json:"retention,omitempty"`

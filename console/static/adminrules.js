@@ -87,7 +87,7 @@ async function remove(now, at) {
 }
 
 /**
- * Returns what rules would remove today, by their ids.
+ * Returns the counts of blobs that rules would remove today, by the rules' ids.
  * @param {string} account
  * @param {Rule[]} rules
  * @param {AbortSignal} signal
@@ -107,7 +107,7 @@ async function preview(account, rules, signal, progress) {
   return taken;
 }
 
-/** Asks for a rule, and shows what it would remove today before it can be saved. */
+/** Asks for a rule, and shows the blobs that it would remove today before it can be saved. */
 async function edit(now, at) {
   const said = h("div", { class: "consequence", role: "status" });
   let control = new AbortController();

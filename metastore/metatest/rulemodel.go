@@ -206,7 +206,7 @@ func expiration(b *metastore.Blob) func(r *metastore.Rule) (time.Time, bool) {
 	}
 }
 
-// wouldTake returns what the rules take of each thing, and if they run, takes it.
+// wouldTake returns the rows of each kind that the rules take, and if they run, takes it.
 func (m *ruleModel) wouldTake(runs bool) map[string]metastore.RuleCounts {
 	taken := map[string]metastore.RuleCounts{}
 	take := func(id string, c metastore.RuleCounts) { taken[id] = sum(taken[id], c) }

@@ -37,7 +37,7 @@ func (c *taskList) Run(ctx context.Context, console *cli.Console) error {
 
 const taskHeading = "TASK\tSTATE\tLAST RUN\tHANDLED\tERROR\tNEXT RUN\tREASON"
 
-// reasonOf returns why a task is paused, and what it would delete now.
+// reasonOf returns why a task is paused, and how much it would delete now.
 func reasonOf(t wire.Task) string {
 	parts := []string{t.Reason}
 	if d := t.Due; d != nil {

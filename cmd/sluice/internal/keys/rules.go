@@ -132,7 +132,7 @@ func (c *bucketRules) set(ctx context.Context, console *cli.Console, on administ
 	return on.SetRules(ctx, c.Account, rules, client.UpdateOptions{IfMatch: etag})
 }
 
-// print prints an account's rules, what their last run removed, and remarks on their runs.
+// print prints an account's rules, their last run's removals, and remarks on their runs.
 func (c *bucketRules) print(console *cli.Console, r wire.Rules) error {
 	if c.JSON {
 		return terminal.WriteJSON(console.Out, r)
@@ -154,7 +154,7 @@ func (c *bucketRules) print(console *cli.Console, r wire.Rules) error {
 	return errors.Join(errs...)
 }
 
-// printTaken prints rules with what they have removed or would remove, which is nil before a run.
+// printTaken prints rules with the removals that they make or made, which is nil before a run.
 func printTaken(out io.Writer, rules []wire.Rule, taken map[string]wire.RuleCounts) error {
 	table := cli.NewTable(out, "RULE\tBLOBS\tEFFECT\tREMOVES")
 	for i := range rules {
@@ -178,7 +178,7 @@ func takenText(n wire.RuleCounts) string {
 	})
 }
 
-// ruleText returns which blobs a rule is about, and what it does.
+// ruleText returns which blobs a rule is about, and its effect.
 func ruleText(r *wire.Rule) (about, effect string) {
 	return joined("all", []part{
 			{r.Prefix != "", terminal.Name(r.Prefix) + "*"}, {len(r.Tags) > 0, terminal.Name("tags " + strings.TrimPrefix(fmt.Sprint(r.Tags), "map"))},

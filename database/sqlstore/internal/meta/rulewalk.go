@@ -155,7 +155,7 @@ func (w *ruleWalk) first(u *ruleUnit, at func(*metastore.Rule) time.Time) *metas
 	return nil
 }
 
-// count counts what a rule takes.
+// count counts the rows that a rule takes.
 func (w *ruleWalk) count(rule string, c metastore.RuleCounts) {
 	if w.Taken == nil {
 		w.Taken = map[string]metastore.RuleCounts{}
