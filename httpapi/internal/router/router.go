@@ -34,6 +34,10 @@ type Router[T any] struct {
 	base      string // the decoded segment before all operations, or ""
 	table     []Route[T]
 	endpoints []endpoint[T] // the most specific pattern first
+	// The endpoints that a path without escapes can have, by its start, so that a match does not take
+	// longer the more operations there are.
+	byStart map[string][]endpoint[T]
+	others  []endpoint[T] // of a path with another start
 }
 
 // endpoint is a pattern with all its methods.
@@ -128,7 +132,41 @@ func New[T any](basePath string, routes []Route[T]) (*Router[T], error) {
 	for i := range rt.endpoints {
 		rt.endpoints[i].allow = allowed(rt.endpoints[i].routes)
 	}
+	rt.group()
 	return rt, nil
+}
+
+// group sets byStart and others.
+func (rt *Router[T]) group() {
+	rt.byStart = map[string][]endpoint[T]{}
+	for _, e := range rt.endpoints {
+		if e.anyStart() {
+			rt.others = append(rt.others, e)
+		} else {
+			rt.byStart[start(e.words)] = nil
+		}
+	}
+	for text := range rt.byStart {
+		for _, e := range rt.endpoints {
+			if e.anyStart() || start(e.words) == text {
+				rt.byStart[text] = append(rt.byStart[text], e)
+			}
+		}
+	}
+}
+
+// anyStart reports whether the pattern's paths have more than one start.
+func (e *endpoint[T]) anyStart() bool {
+	return slices.ContainsFunc(e.segments[:min(2, len(e.segments))], func(s segment) bool { return s.kind != wordSegment })
+}
+
+// start returns the first two segments of a path, or the only one.
+func start(path string) string {
+	first, rest, _ := strings.Cut(path, "/")
+	if second := strings.IndexByte(rest, '/'); second >= 0 {
+		return path[:len(first)+1+second]
+	}
+	return path
 }
 
 // CheckBasePath returns an error if New would not accept path as a base path.
@@ -199,8 +237,15 @@ func (rt *Router[T]) Match(method, path string) Match[T] {
 // find matches a path without its leading slash and base path.
 func (rt *Router[T]) find(method, path string, unprefixedOnly bool) Match[T] {
 	escaped := strings.Contains(path, "%")
-	for i := range rt.endpoints {
-		e := &rt.endpoints[i]
+	endpoints := rt.endpoints
+	if !escaped {
+		var known bool
+		if endpoints, known = rt.byStart[start(path)]; !known {
+			endpoints = rt.others
+		}
+	}
+	for i := range endpoints {
+		e := &endpoints[i]
 		if unprefixedOnly && !e.unprefixed || !escaped && !strings.HasPrefix(path, e.words) {
 			continue
 		}

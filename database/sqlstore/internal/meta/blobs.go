@@ -195,7 +195,7 @@ func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, 
 		return storedBlob{}, false, err
 	}
 	live := found && !expired(old.Expires, t.Now)
-	if err := evaluate(precondition, shown(old.Blob, t), live); err != nil {
+	if err := t.evaluate(precondition, &old, live); err != nil {
 		return storedBlob{}, false, err
 	}
 	if createOnly && live {
@@ -263,10 +263,13 @@ func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
 	if err := t.lockNew(b, old.rule); err != nil {
 		return err
 	}
-	if found {
-		return t.updateBlob(b)
+	switch {
+	case !found:
+		return t.insertBlob(b)
+	case t.Embedded() && isPlain(&old.Blob) && isPlain(&b.Blob):
+		return t.update(b, updatePlain)
 	}
-	return t.insertBlob(b)
+	return t.updateBlob(b)
 }
 
 // rowValues returns the values of a row's columns: its key, blobColumns, shared and row_sum.
@@ -279,16 +282,30 @@ func rowValues(b *storedBlob, n name) (engine.Args, error) {
 }
 
 // updateBlob writes b over the row of that name.
-func (t tx) updateBlob(b *storedBlob) error {
+func (t tx) updateBlob(b *storedBlob) error { return t.update(b, updateAll) }
+
+// The first statement is enough if the columns that it leaves are NULL before and after. SQLite then
+// rewrites no index.
+const (
+	updatePlain = updateColumns + ofName
+	updateAll   = updateColumns + `, expires = $11, version = $14` + ofName
+
+	updateColumns = `UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9, modified = $10,
+			owner = $12, shared_second = $13, metadata = $15, shared = $16, row_sum = $17`
+	ofName = ` WHERE account = $1 AND name_head = $2 AND name_hash = $3`
+)
+
+// isPlain reports whether the columns are NULL for a blob that updatePlain leaves.
+func isPlain(b *metastore.Blob) bool { return b.Expires.IsZero() && !hasMembers(b) }
+
+func (t tx) update(b *storedBlob, statement string) error {
 	n := splitName(b.Name)
 	values, err := rowValues(b, n)
 	if err != nil {
 		return err
 	}
 	t.Touch(rowKey(b.Account, n))
-	return t.Change(`UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9,
-			modified = $10, expires = $11, owner = $12, shared_second = $13, version = $14, metadata = $15, shared = $16, row_sum = $17
-		WHERE account = $1 AND name_head = $2 AND name_hash = $3`, values...)
+	return t.Change(statement, values...)
 }
 
 // rowColumns are the columns of rowValues, and the last one.
@@ -360,7 +377,15 @@ func (t tx) createBlob(b *storedBlob) (bool, error) {
 	return true, nil
 }
 
-// evaluate evaluates a precondition, which may be nil, on the current blob.
+// evaluate evaluates a precondition, which may be nil, on a name's blob.
+func (t tx) evaluate(precondition metastore.Precondition, b *storedBlob, live bool) error {
+	if precondition == nil {
+		return nil
+	}
+	return evaluate(precondition, shown(b.Blob, t), live)
+}
+
+// evaluate evaluates a precondition, which may be nil, on the blob that callers see.
 func evaluate(precondition metastore.Precondition, current metastore.Blob, live bool) error {
 	if precondition == nil {
 		return nil

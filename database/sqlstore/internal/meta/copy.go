@@ -60,10 +60,10 @@ func (t tx) checkEnds(source, destination end, onSource, onDestination metastore
 	case !source.live:
 		return fmt.Errorf("%w: %w", metastore.ErrNoSource, database.ErrExpired)
 	}
-	if err := evaluate(onSource, shown(source.Blob, t), true); err != nil {
+	if err := t.evaluate(onSource, &source.storedBlob, true); err != nil {
 		return err
 	}
-	return evaluate(onDestination, shown(destination.Blob, t), destination.live)
+	return t.evaluate(onDestination, &destination.storedBlob, destination.live)
 }
 
 // CopyBlob implements metastore.Blobs.

@@ -68,9 +68,14 @@ func (b *versionColumn) Scan(src any) error {
 	return nil
 }
 
+// hasMembers reports whether a blob's column version is not NULL.
+func hasMembers(b *metastore.Blob) bool {
+	return b.By != "" || b.Versioned || !b.Since.IsZero() || !b.Again.IsZero() || b.Lock != (metastore.Lock{})
+}
+
 // versionOf returns a blob's column version.
 func versionOf(b *metastore.Blob) (any, error) {
-	if b.By == "" && !b.Versioned && b.Since.IsZero() && b.Again.IsZero() && b.Lock == (metastore.Lock{}) {
+	if !hasMembers(b) {
 		return nil, nil
 	}
 	m := versionMembers{Versioned: b.Versioned, Mark: b.Mark, By: b.By}

@@ -354,7 +354,7 @@ func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metast
 		if err != nil {
 			return out, err
 		}
-		if err := evaluate(r.Precondition, shown(old.Blob, t), found && !expired(old.Expires, t.Now)); err != nil {
+		if err := t.evaluate(r.Precondition, &old, found && !expired(old.Expires, t.Now)); err != nil {
 			return out, err
 		}
 		marks := old.rule != 0 && (found || r.Mark)
