@@ -30,18 +30,14 @@ func adminRoutes(s *Server) []router.Route[operation] {
 	}
 	add("GET", "keys", pageHandler(s.admin.Keys, func(p wire.KeyPage) int { return len(p.Keys) }))
 	answer("POST", "keys", s.createKey)
-	answer("GET", "keys/{keyId}", func(x *call, _ query) (any, error) {
-		return s.admin.Key(x.Request.Context(), by(x), x.params.Get("keyId"))
-	})
+	answer("GET", "keys/{keyId}", named("keyId", s.admin.Key))
 	answer("PATCH", "keys/{keyId}", s.updateKey, "force")
 	answer("POST", "keys/{keyId}/revoke", s.revokeKey, "force")
 	add("GET", "groups", pageHandler(s.admin.Groups, func(p wire.GroupPage) int { return len(p.Groups) }))
-	answer("GET", "groups/{group}", func(x *call, _ query) (any, error) {
-		return s.admin.Group(x.Request.Context(), by(x), x.params.Get("group"))
-	})
-	answer("PATCH", "groups/{group}", s.updateGroup)
+	answer("GET", "groups/{group}", named("group", s.admin.Group))
+	answer("PATCH", "groups/{group}", conditional("group", s.admin.UpdateGroup))
 	add("GET", "aliases", pageHandler(s.admin.Aliases, func(p wire.AliasPage) int { return len(p.Aliases) }))
-	answer("PUT", "aliases/{bucket}", s.putAlias)
+	answer("PUT", "aliases/{bucket}", stating("bucket", s.admin.SetAlias))
 	answer("DELETE", "aliases/{bucket}", func(x *call, _ query) (any, error) {
 		return nil, s.admin.DeleteAlias(x.Request.Context(), by(x), x.params.Get("bucket"))
 	})
@@ -51,27 +47,20 @@ func adminRoutes(s *Server) []router.Route[operation] {
 	}, "prefix", "blob")
 	answer("PATCH", "places/{account}", s.changePlace, "prefix", "blob")
 	add("GET", "versions", pageHandler(s.admin.Keepings, func(p wire.KeepingPage) int { return len(p.Accounts) }))
-	answer("GET", "versions/{account}", func(x *call, _ query) (any, error) {
-		return s.admin.Keeping(x.Request.Context(), by(x), x.params.Get("account"))
-	})
-	answer("PUT", "versions/{account}", s.setKeeping)
+	answer("GET", "versions/{account}", named("account", s.admin.Keeping))
+	answer("PUT", "versions/{account}", conditional("account", s.admin.SetKeeping))
 	add("GET", "rules", pageHandler(s.admin.RuledAccounts, func(p wire.RulesPage) int { return len(p.Accounts) }))
-	answer("GET", "rules/{account}", func(x *call, _ query) (any, error) {
-		return s.admin.Rules(x.Request.Context(), by(x), x.params.Get("account"))
-	})
-	answer("PUT", "rules/{account}", s.setRules)
+	answer("GET", "rules/{account}", named("account", s.admin.Rules))
+	answer("PUT", "rules/{account}", conditional("account", s.setRules))
 	answer("DELETE", "rules/{account}", s.deleteRules)
-	answer("POST", "rules/{account}/preview", s.previewRules)
+	answer("POST", "rules/{account}/preview", stating("account", s.admin.PreviewRules))
 	add("GET", "damaged", pageHandler(s.admin.Damaged, func(p wire.DamagePage) int { return len(p.Damaged) }))
 	add("GET", "uploads", pageHandler(s.openUploads, func(p wire.OpenUploadPage) int { return len(p.Uploads) }))
 	add("GET", "actions", pageHandler(s.admin.Actions, func(p wire.ActionPage) int { return len(p.Actions) }))
 	answer("GET", "tasks", func(x *call, _ query) (any, error) { return s.admin.Tasks(x.Request.Context(), by(x)) })
-	onTask := func(change func(context.Context, admin.By, string) (wire.Task, error)) func(*call, query) (any, error) {
-		return func(x *call, _ query) (any, error) { return change(x.Request.Context(), by(x), x.params.Get("task")) }
-	}
-	answer("POST", "tasks/{task}/start", onTask(s.admin.StartTask))
-	answer("POST", "tasks/{task}/pause", onTask(s.admin.PauseTask))
-	answer("POST", "tasks/{task}/resume", onTask(s.admin.ResumeTask))
+	answer("POST", "tasks/{task}/start", named("task", s.admin.StartTask))
+	answer("POST", "tasks/{task}/pause", named("task", s.admin.PauseTask))
+	answer("POST", "tasks/{task}/resume", named("task", s.admin.ResumeTask))
 	answer("GET", "nodes", func(x *call, _ query) (any, error) { return s.admin.Nodes(x.Request.Context(), by(x)) })
 	return table
 }
@@ -144,6 +133,36 @@ func answering(do func(*call, query) (any, error), parameters []string) func(*ca
 			}
 		}
 		return writeJSON(x, status, body)
+	}
+}
+
+// named returns an operation on the thing that a path's parameter names.
+func named[Out any](parameter string, do func(ctx context.Context, by admin.By, name string) (Out, error)) func(*call, query) (any, error) {
+	return func(x *call, _ query) (any, error) { return do(x.Request.Context(), by(x), x.params.Get(parameter)) }
+}
+
+// stating is named for a request with a body.
+func stating[In, Out any](parameter string, do func(ctx context.Context, by admin.By, name string, in In) (Out, error)) func(*call, query) (any, error) {
+	return func(x *call, _ query) (any, error) {
+		var in In
+		if _, err := x.readKnown(&in); err != nil {
+			return nil, err
+		}
+		return do(x.Request.Context(), by(x), x.params.Get(parameter), in)
+	}
+}
+
+// conditional is stating for a change with a condition, which fails when the change is repeated.
+func conditional[In, Out any](parameter string, do func(ctx context.Context, by admin.By, name string, match func(etag string) bool, in In) (Out, error)) func(*call, query) (any, error) {
+	return func(x *call, q query) (any, error) {
+		match, err := matchOf(x)
+		if err != nil {
+			return nil, err
+		}
+		out, err := stating(parameter, func(ctx context.Context, by admin.By, name string, in In) (Out, error) {
+			return do(ctx, by, name, match, in)
+		})(x, q)
+		return out, inDoubt(err, doubtError{})
 	}
 }
 
@@ -230,46 +249,12 @@ func (s *Server) revokeKey(x *call, q query) (any, error) {
 	return s.admin.RevokeKey(x.Request.Context(), by(x), x.params.Get("keyId"), force)
 }
 
-func (s *Server) updateGroup(x *call, _ query) (any, error) {
-	match, err := matchOf(x)
-	if err != nil {
-		return nil, err
-	}
-	var in wire.UpdateGroup
-	if _, err := x.readKnown(&in); err != nil {
-		return nil, err
-	}
-	g, err := s.admin.UpdateGroup(x.Request.Context(), by(x), x.params.Get("group"), match, in)
-	return g, inDoubt(err, doubtError{})
-}
-
-func (s *Server) setKeeping(x *call, _ query) (any, error) {
-	match, err := matchOf(x)
-	if err != nil {
-		return nil, err
-	}
-	var in wire.SetKeeping
-	if _, err := x.readKnown(&in); err != nil {
-		return nil, err
-	}
-	k, err := s.admin.SetKeeping(x.Request.Context(), by(x), x.params.Get("account"), match, in)
-	return k, inDoubt(err, doubtError{})
-}
-
-func (s *Server) setRules(x *call, _ query) (any, error) {
-	match, err := matchOf(x)
-	if err != nil {
-		return nil, err
-	}
-	var in wire.SetRules
-	if _, err := x.readKnown(&in); err != nil {
-		return nil, err
-	}
+// setRules is admin.Service.SetRules for a request, which must have the member.
+func (s *Server) setRules(ctx context.Context, by admin.By, account string, match func(etag string) bool, in wire.SetRules) (wire.Rules, error) {
 	if in.Rules == nil {
-		return nil, missingMember("rules")
+		return wire.Rules{}, missingMember("rules")
 	}
-	r, err := s.admin.SetRules(x.Request.Context(), by(x), x.params.Get("account"), match, in)
-	return r, inDoubt(err, doubtError{})
+	return s.admin.SetRules(ctx, by, account, match, in)
 }
 
 func (s *Server) deleteRules(x *call, _ query) (any, error) {
@@ -278,22 +263,6 @@ func (s *Server) deleteRules(x *call, _ query) (any, error) {
 		_, err = s.admin.SetRules(x.Request.Context(), by(x), x.params.Get("account"), match, wire.SetRules{})
 	}
 	return nil, inDoubt(err, doubtError{})
-}
-
-func (s *Server) previewRules(x *call, _ query) (any, error) {
-	var in wire.PreviewRules
-	if _, err := x.readKnown(&in); err != nil {
-		return nil, err
-	}
-	return s.admin.PreviewRules(x.Request.Context(), by(x), x.params.Get("account"), in)
-}
-
-func (s *Server) putAlias(x *call, _ query) (any, error) {
-	var in wire.SetAlias
-	if _, err := x.readKnown(&in); err != nil {
-		return nil, err
-	}
-	return s.admin.SetAlias(x.Request.Context(), by(x), x.params.Get("bucket"), in)
 }
 
 // openUploads is admin.Service.Uploads with the bound on pages.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// getConsole sends one of the console's files.
+// getConsole sends a file for the console.
 func (s *Server) getConsole(x *call) error {
 	x.Fields.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if !s.console.Serve(x, x.Request, x.params.Get("file"), s.consoleSources(x.Request.Host)) {
