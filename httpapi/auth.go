@@ -49,16 +49,23 @@ func (s *Server) mayRead(x *call) error {
 	return x.place.Unblocked()
 }
 
-// mayList requires what the places at and below the listing's prefix do.
-func (s *Server) mayList(x *call) error {
-	at, err := listInPath(x)
-	if err != nil {
-		return err
+// mayList requires what the places at and below the listing's prefix do; for a list of versions, a
+// key with access.ScopeRead for the prefix.
+func (s *Server) mayList(versions bool) rule {
+	return func(x *call) error {
+		at, err := listInPath(x)
+		if err != nil {
+			return err
+		}
+		if x.rules, err = s.places.Account(x.Request.Context(), at.account); err != nil {
+			return err
+		}
+		reads := x.rules.Lists(at.name)
+		if versions {
+			reads = access.ReadsKey
+		}
+		return x.PermitRead(reads, at.account, at.name)
 	}
-	if x.rules, err = s.places.Account(x.Request.Context(), at.account); err != nil {
-		return err
-	}
-	return x.PermitRead(x.rules.Lists(at.name), at.account, at.name)
 }
 
 // requireKey requires a key with the scope for the place that the request names. find must not

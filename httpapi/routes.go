@@ -48,7 +48,7 @@ func routes(s *Server) []router.Route[operation] {
 	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/reconcile", requireKey(access.ScopeAdmin, everyPlace), s.reconcileChannel)
 
 	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyPlace), s.listAccounts)
-	add("GET", "/v1/blobs/{account}", s.mayList, s.listBlobs)
+	add("GET", "/v1/blobs/{account}", s.mayList(false), s.listBlobs)
 	permits(link.Read)
 	table[len(table)-1].Value.lists, table[len(table)-1].Value.reads = true, true
 	add("GET", "/v1/blobs/{account}/{blobName...}", s.mayRead, s.getBlob)
@@ -63,7 +63,7 @@ func routes(s *Server) []router.Route[operation] {
 	write("DELETE", "/v1/blobs/{account}/{blobName...}", requireKey(access.ScopeWrite, blobInPath), s.deleteBlob)
 	audits(auditlog.Delete)
 
-	add("GET", "/v1/versions/{account}", s.mayListVersions, s.listVersions)
+	add("GET", "/v1/versions/{account}", s.mayList(true), s.listVersions)
 	table[len(table)-1].Value.reads = true
 	add("GET", "/v1/versions/{account}/{version}/{blobName...}", s.mayReadVersion, s.getVersion)
 	table[len(table)-1].Value.reads = true

@@ -54,18 +54,6 @@ func (s *Server) mayReadVersion(x *call) error {
 	return x.place.Unblocked()
 }
 
-// mayListVersions requires a key with access.ScopeRead for the listing's prefix.
-func (s *Server) mayListVersions(x *call) error {
-	at, err := listInPath(x)
-	if err != nil {
-		return err
-	}
-	if x.rules, err = s.places.Account(x.Request.Context(), at.account); err != nil {
-		return err
-	}
-	return x.PermitRead(access.ReadsKey, at.account, at.name)
-}
-
 // getVersion serves GET and HEAD as getBlob does.
 func (s *Server) getVersion(x *call) error {
 	v, err := x.version()
