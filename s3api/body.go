@@ -204,6 +204,15 @@ func (x *call) readDocument(limit int64) (text []byte, err error) {
 	})
 }
 
+// readAs reads a small body of at most limit bytes, and decodes it.
+func readAs[T any](x *call, limit int64, decode func([]byte) (T, error)) (sent T, err error) {
+	text, err := x.readDocument(limit)
+	if err == nil {
+		sent, err = decode(text)
+	}
+	return sent, err
+}
+
 // decode decodes a body of at most limit bytes as it arrives, compares it with the request's
 // statement about it, and checks the caller's key again, because a slow body takes minutes. No
 // memory for the reply is held meanwhile.

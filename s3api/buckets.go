@@ -179,11 +179,7 @@ func (s *Server) createBucket(x *call) error {
 	if err != nil {
 		return err
 	}
-	text, err := x.readDocument(wire.MaxJSONBody)
-	if err != nil {
-		return err
-	}
-	if _, err := document.DecodeCreateBucket(text); err != nil {
+	if _, err := readAs(x, wire.MaxJSONBody, document.DecodeCreateBucket); err != nil {
 		return err
 	}
 	created, err := s.blobs.IsBucketCreated(x.Request.Context(), x.account)

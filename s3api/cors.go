@@ -47,11 +47,7 @@ func (s *Server) getCORS(x *call) error {
 
 // putCORS replaces the bucket's CORS rules.
 func (s *Server) putCORS(x *call) error {
-	body, err := x.readDocument(mostCORS)
-	if err != nil {
-		return err
-	}
-	c, err := document.DecodeCORS(body)
+	c, err := readAs(x, mostCORS, document.DecodeCORS)
 	if err != nil {
 		return err
 	}

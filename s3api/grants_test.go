@@ -62,7 +62,7 @@ var placed = map[string]sample{
 
 // TestEveryOperationByEveryKindOfKey sends each operation at places in and outside of a prefix, by
 // each kind of key. It is denied exactly if no grant allows it there: what concerns no name needs a
-// grant for some names of the bucket, and what concerns the bucket one for all names.
+// grant for some of its bucket's names, and what concerns the bucket one for all names.
 // Invariant 193.
 func TestEveryOperationByEveryKindOfKey(t *testing.T) {
 	h := startHosted(t, access.ReadsKey, nil)

@@ -37,11 +37,7 @@ func (s *Server) getLifecycle(x *call) error {
 
 // putLifecycle replaces the account's rules. Those without an id get one.
 func (s *Server) putLifecycle(x *call) error {
-	body, err := x.readDocument(mostLifecycle)
-	if err != nil {
-		return err
-	}
-	sent, err := document.DecodeLifecycle(body)
+	sent, err := readAs(x, mostLifecycle, document.DecodeLifecycle)
 	if err != nil {
 		return err
 	}

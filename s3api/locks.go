@@ -99,11 +99,7 @@ func (s *Server) putRetention(x *call) error {
 
 // putLegalHold sets or ends a version's legal hold.
 func (s *Server) putLegalHold(x *call) error {
-	body, err := x.readDocument(wire.MaxJSONBody)
-	if err != nil {
-		return err
-	}
-	on, err := document.DecodeLegalHold(body)
+	on, err := readAs(x, wire.MaxJSONBody, document.DecodeLegalHold)
 	if err != nil {
 		return err
 	}

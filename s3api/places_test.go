@@ -12,7 +12,7 @@ import (
 	"sluice/test/testenv"
 )
 
-// set sets a place of the account ours.
+// set sets a place in the account ours.
 func (s *service) set(t testing.TB, name string, exact bool, to places.Settings) {
 	t.Helper()
 	testenv.OK(t, testenv.Error(placestest.Change(t.Context(), s.database, places.Place{Account: "ours", Name: name, Exact: exact}, func(now *places.Settings, _ places.Settings) (*actions.Act, error) {

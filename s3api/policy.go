@@ -198,11 +198,7 @@ func guardsOf(b *document.PublicAccessBlock) map[*bool]places.Guard {
 
 // putPublicAccessBlock sets the account's protections.
 func (s *Server) putPublicAccessBlock(x *call) error {
-	body, err := x.readDocument(wire.MaxJSONBody)
-	if err != nil {
-		return err
-	}
-	block, err := document.DecodePublicAccessBlock(body)
+	block, err := readAs(x, wire.MaxJSONBody, document.DecodePublicAccessBlock)
 	if err != nil {
 		return err
 	}

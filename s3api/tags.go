@@ -122,15 +122,11 @@ func (s *Server) getTagging(x *call) error {
 
 // putTagging replaces an object's or a bucket's tags.
 func (s *Server) putTagging(x *call) error {
-	body, err := x.readDocument(mostTagging)
-	if err != nil {
-		return err
-	}
 	most, status := mostTags, http.StatusOK
 	if x.level == bucketLevel {
 		most, status = mostOfBucket, http.StatusNoContent
 	}
-	tags, err := documentTags(body, most)
+	tags, err := readAs(x, mostTagging, func(text []byte) (string, error) { return documentTags(text, most) })
 	if err != nil {
 		return err
 	}
