@@ -5,6 +5,15 @@ import (
 	"strings"
 )
 
+// anyState returns a proxy that takes the conditions from changes which have some.
+func anyState(of matches) func(http.Handler) http.Handler {
+	return requests(of, func(r *http.Request) {
+		if r.Header.Get("If-Match") != "" {
+			r.Header.Set("If-Match", "*")
+		}
+	})
+}
+
 // brokenVersions breaks a local instance.
 func brokenVersions() []breakage {
 	const path = "/v1/versions/"
@@ -25,8 +34,10 @@ func brokenVersions() []breakage {
 		{"keeping does not end", "^version/settings", bodies(settings, func(o map[string]any) { o["keep"] = "on" })},
 		{"a number is ignored", "^version/settings", bodies(settings, func(o map[string]any) { delete(o, "most") })},
 		{"unknown settings are accepted", "^version/setting-refused", status(settings, 400, 200)},
-		{"conditions of settings are ignored", "^version/administration", requests(settings, func(r *http.Request) { r.Header.Set("If-Match", "*") })},
+		{"conditions of settings are ignored", "^version/administration", anyState(settings)},
 		{"settings are not recorded", "^version/administration", entries(recorded, "actions", func([]any) []any { return []any{} })},
+		{"conditions of keys are ignored", "^admin/key", anyState(matches{"PATCH", "/v1/admin/keys/"})},
+		{"conditions of groups are ignored", "^admin/groups", anyState(matches{"PATCH", "/v1/admin/groups/"})},
 		{"versions do not count", "^version/kept", entries(matches{"GET", "/v1/accounts"}, "accounts", func([]any) []any { return []any{} })},
 		{"writes have no version", "^version/kept", losing(puts, "Blob-Version")},
 		{"deletions have no version", "^version/kept", losing(matches{"DELETE", "/v1/blobs/"}, "Blob-Version")},
@@ -60,7 +71,7 @@ func brokenVersions() []breakage {
 		{"the list loses its last version", "^version/list", entries(lists, "versions", withoutLast)},
 		{"rules are not stored", "^rules/administration", bodies(rules, func(o map[string]any) { o["rules"] = []any{} })},
 		{"rules stay", "^rules/administration", swallowing(matches{"DELETE", "/v1/admin/rules/"}, 204, "")},
-		{"conditions of rules are ignored", "^rules/administration", requests(rules, func(r *http.Request) { r.Header.Set("If-Match", "*") })},
+		{"conditions of rules are ignored", "^rules/administration", anyState(rules)},
 		{"unknown rules are accepted", "^rules/refused", status(rules, 400, 200)},
 		{"rules are not recorded", "^rules/administration", entries(recorded, "actions", func([]any) []any { return []any{} })},
 		{"accounts with rules are not listed", "^rules/administration", entries(matches{"GET", "/v1/admin/rules"}, "accounts", func([]any) []any { return []any{} })},

@@ -63,11 +63,16 @@ var adminCases = []Case{
 		c.send(request{method: "GET", target: adminKeys + "/" + key.ID}).want(200).wantHeader("Etag", key.ETag).json(&shown)
 		c.change(key.ID, `{"label": "x"}`).refused(428, "precondition_required")
 		c.change(key.ID, `{"label": "x"}`, "If-Match", `"other"`).refused(412, "precondition_failed")
+		c.change(key.ID, `{"label": "x"}`, "If-Match", "x").refused(400, "bad_header")
 		r := c.change(key.ID, `{"label": "x", "newSecret": true}`, "If-Match", key.ETag).want(200)
 		var changed wire.IssuedKey
 		if r.json(&changed); changed.Secret == "" || changed.Secret == key.Secret || changed.Label != "x" || changed.ETag == key.ETag {
 			r.fatalf("the changed key is %s", printable(r.body))
 		}
+		r.wantHeader("Etag", changed.ETag)
+		c.change(key.ID, `{"label": "y"}`, "If-Match", key.ETag).refused(412, "precondition_failed")
+		c.change(key.ID, `{"label": "y"}`, "If-Match", `"other", `+changed.ETag).want(200)
+		c.change(key.ID, `{"label": "z"}`, "If-Match", "*").want(200)
 		for range 2 {
 			if c.revoke(key.ID).want(200).json(&shown); shown.State != wire.KeyRevoked {
 				c.fatalf("a revoked key is %s", shown.State)
@@ -118,7 +123,14 @@ var adminCases = []Case{
 		if group.Effective["storedBytes"] == 0 || len(group.Used) == 0 || group.ETag == "" {
 			c.fatalf("the group is %+v", group)
 		}
-		c.send(request{method: "PATCH", target: "/v1/admin/groups/" + key.Group, body: `{"limits": {}}`}).refused(428, "precondition_required")
+		change := func(header ...string) *response {
+			return c.send(request{method: "PATCH", target: "/v1/admin/groups/" + key.Group, body: `{"limits": {}}`, header: header})
+		}
+		change().refused(428, "precondition_required")
+		if c.send(request{method: "GET", target: "/v1/admin/tasks"}).status == 200 { // else it may not change limits
+			change("If-Match", `"other"`).refused(412, "precondition_failed")
+			change("If-Match", group.ETag).want(200).wantHeader("Etag", group.ETag)
+		}
 	}},
 	{Name: "admin/tasks-and-nodes", Section: administration, Level: Extended, check: func(c *trial) {
 		var tasks wire.TaskList

@@ -196,6 +196,9 @@ var placeCases = []Case{
 		if got := strings.Join(found, ", "); got != "a, a exactly, b" {
 			c.fatalf("the places are %s", got)
 		}
+		for _, after := range []string{"x", "!", "YQ"} {
+			c.send(request{method: "GET", target: adminPlaces[:len(adminPlaces)-1] + "?after=" + after}).refused(400, "bad_parameter")
+		}
 	}},
 	{Name: "place/actions", Section: placeRules, Level: Extended, check: func(c *trial) {
 		c.administers()
@@ -213,14 +216,18 @@ var placeCases = []Case{
 
 // badPlaceCases are changes of places that a server must refuse.
 var badPlaceCases = rows("place/refused", placeRules, Extended, []struct{ name, query, body, code string }{
+	{"no-JSON", "prefix=a", ``, "bad_json"},
 	{"unknown-member", "prefix=a", `{"read": "key"}`, "bad_json"},
 	{"unknown-parameter", "name=a", `{"reads": "key"}`, "bad_parameter"},
 	{"prefix-and-blob", "prefix=a&blob=b", `{"reads": "key"}`, "bad_parameter"},
 	{"paid-reads", "prefix=a", `{"reads": "paid"}`, "bad_parameter"},
+	{"upper-case", "prefix=a", `{"reads": "PUBLIC"}`, "bad_parameter"},
 	{"free-lists", "prefix=a", `{"lists": "free"}`, "bad_parameter"},
 	{"lists-of-a-blob", "blob=a", `{"lists": "key"}`, "bad_parameter"},
 	{"permission-of-a-prefix", "prefix=a", `{"mayOpen": true}`, "bad_parameter"},
+	{"permission-of-a-blob", "blob=a", `{"mayOpen": true}`, "bad_parameter"},
 	{"long-name", "prefix=" + strings.Repeat("x", 1025), `{"reads": "key"}`, "bad_parameter"},
+	{"control-character", "prefix=a", `{"block": "a\u0007"}`, "bad_parameter"},
 	{"long-reason", "prefix=a", `{"block": "` + strings.Repeat("x", 501) + `"}`, "bad_parameter"},
 }, func(r struct{ name, query, body, code string }) string { return r.name }, func(c *trial, r struct{ name, query, body, code string }) {
 	c.administers()

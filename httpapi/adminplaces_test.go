@@ -7,7 +7,6 @@ import (
 	"sluice/access"
 	"sluice/access/keys"
 	"sluice/admin"
-	"sluice/test/testenv"
 	"sluice/wire"
 )
 
@@ -65,46 +64,4 @@ func TestPlacesByAdministrators(t *testing.T) {
 	if strings.Count(body, `"place.set"`) != 5 || strings.Count(body, `order 7`) != 2 || strings.Contains(body, "0001-01-01") {
 		t.Errorf("the actions are %s", body)
 	}
-}
-
-// TestPlacesAreChecked lists places in pages, and refuses what is malformed.
-func TestPlacesAreChecked(t *testing.T) {
-	s := placed(t, false)
-	const at = "/v1/admin/places/ours"
-	for _, test := range []struct{ path, body string }{
-		{at, ""}, {at, `{"read":"public"}`}, {at, `{"reads":"paid"}`}, {at, `{"reads":"free"}`}, {at, `{"lists":"free"}`}, {at, `{"reads":"PUBLIC"}`},
-		{at + "?prefix=a&blob=b", `{}`}, {at + "?name=b", `{}`}, {at + "?blob=b", `{"lists":"key"}`}, {at + "?prefix=b", `{"mayOpen":true}`}, {at + "?blob=b", `{"mayOpen":true}`},
-		{at, `{"block":"a\u0007"}`}, {at, `{"block":"` + strings.Repeat("x", 501) + `"}`}, {at + "?prefix=" + strings.Repeat("x", 1025), `{"reads":"key"}`}, {"/v1/admin/places/NO", `{}`},
-	} {
-		if res, body := s.do(t, "PATCH", test.path, test.body); res.StatusCode != 400 {
-			t.Errorf("%.80s %.80s: %d %s", test.path, test.body, res.StatusCode, body)
-		}
-	}
-	for _, after := range []string{"x", "!", "YQ"} {
-		s.refused(t, 400, wire.CodeBadParameter, "GET", "/v1/admin/places?after="+after, "")
-	}
-	want := ""
-	for _, place := range []string{"", "?prefix=a", "?blob=a", "?prefix=%C3%A9"} {
-		s.want(t, 200, "PATCH", at+place, `{"reads":"key"}`)
-		want += "ours" + place + " "
-	}
-	got, after := "", ""
-	for {
-		_, body := s.want(t, 200, "GET", "/v1/admin/places?limit=1&account=ours&after="+after, "")
-		page := decodedAs[wire.PlacePage](t, body)
-		for _, p := range page.Places {
-			got += p.Account
-			if p.Prefix != "" {
-				got += "?prefix=" + strings.ReplaceAll(p.Prefix, "é", "%C3%A9")
-			}
-			if p.Blob != "" {
-				got += "?blob=" + p.Blob
-			}
-			got += " "
-		}
-		if after = page.Next; after == "" {
-			break
-		}
-	}
-	testenv.Equal(t, got, want, "the places in pages")
 }

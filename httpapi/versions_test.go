@@ -16,19 +16,15 @@ import (
 )
 
 // keep lets an account keep versions.
-func (s *service) keep(t testing.TB, account string) {
-	t.Helper()
-	testenv.OK(t, testenv.Error(s.meta.SetKeeping(t.Context(), account, func(k *metastore.Keeping) (*actions.Act, error) {
-		k.State = metastore.KeepOn
-		return nil, nil
-	})))
-}
+func (s *service) keep(t testing.TB, account string) { s.keepWith(t, account, false) }
 
 // lockable lets an account keep versions with locks.
-func (s *service) lockable(t testing.TB, account string) {
+func (s *service) lockable(t testing.TB, account string) { s.keepWith(t, account, true) }
+
+func (s *service) keepWith(t testing.TB, account string, locks bool) {
 	t.Helper()
 	testenv.OK(t, testenv.Error(s.meta.SetKeeping(t.Context(), account, func(k *metastore.Keeping) (*actions.Act, error) {
-		k.State, k.Locks = metastore.KeepOn, true
+		k.State, k.Locks = metastore.KeepOn, locks
 		return nil, nil
 	})))
 }
