@@ -3,8 +3,6 @@ package console
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -243,74 +241,48 @@ func TestConsoleUndoesInFirefox(t *testing.T) {
 	testenv.Require(t, testenv.Firefox)
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0"})
-	axe := testenv.Must(os.ReadFile(filepath.Join(testenv.Must(testenv.ClientDir())(t), "node_modules", "axe-core", "axe.min.js")))(t)
 	keepVersions(s, "team")
 	for _, account := range []string{"0x1", "team"} {
 		store(s, account, "a", "text/plain", "content")
 	}
-	f := e2e.StartFirefox(t)
-	press := func(label string) {
-		t.Helper()
-		find := fmt.Sprintf(`[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("button, a")].find((e) => !e.disabled && (e.getAttribute("aria-label") ?? e.innerText).trim() === %s)`, e2e.AsJSON(t, label))
-		f.Until(find)
-		f.Run(find+".click()", nil)
-	}
-	has := func(selector, text string) {
-		t.Helper()
-		f.Until(fmt.Sprintf(`document.querySelector(%s)?.innerText.includes(%s)`, e2e.AsJSON(t, selector), e2e.AsJSON(t, text)))
-	}
-	checked := func(name string) {
-		t.Helper()
-		for _, width := range widths {
-			f.Resize(int(width), 900)
-			var wide int
-			if f.Run("return document.documentElement.scrollWidth - innerWidth", &wide); wide > 0 {
-				t.Errorf("%s is %d pixels too wide for %d", name, wide, width)
-			}
-		}
-		var found []string
-		f.Run(string(axe)+`; return axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)));`, &found)
-		for _, violation := range found {
-			t.Errorf("%s: %s", name, violation)
-		}
-	}
+	f := startFox(t)
 	f.Open(s.URL + "/console/#/blob/0x1/a")
-	press("Delete")
-	has("dialog", "Delete this blob?")
-	press("Delete")
-	has("#toasts", "a will be deleted for good in ten seconds")
-	checked("Undo")
+	f.press("Delete")
+	f.has("dialog", "Delete this blob?")
+	f.press("Delete")
+	f.has("#toasts", "a will be deleted for good in ten seconds")
+	f.checked("Undo")
 	s.ListsOnly("0x1", "a")
 	f.Open("about:blank")
 	s.Eventually("leaving the page does not send the deletion", func() bool { return len(s.Names("0x1")) == 0 })
 
 	f.Open(s.URL + "/console/#/blob/team/a")
-	press("Delete")
-	has("dialog", "Delete this blob?")
-	press("Delete")
-	has("#toasts", "a was deleted, and can be restored.")
+	f.press("Delete")
+	f.has("dialog", "Delete this blob?")
+	f.press("Delete")
+	f.has("#toasts", "a was deleted, and can be restored.")
 	s.ListsOnly("team")
-	press("Deleted")
-	has("[role=grid]", "7 bytes")
-	checked("Deleted")
-	press("Restore all…")
-	has("dialog", "1 blob (7 bytes) of account team will be restored.")
-	checked("Restore")
-	press("Restore")
-	has("main", "Nothing that was deleted here is kept")
+	f.press("Deleted")
+	f.has("[role=grid]", "7 bytes")
+	f.checked("Deleted")
+	f.press("Restore all…")
+	f.has("dialog", "1 blob (7 bytes) of account team will be restored.")
+	f.checked("Restore")
+	f.press("Restore")
+	f.has("main", "Nothing that was deleted here is kept")
 	s.ListsOnly("team", "a")
 	f.Run(`location.hash = "#/blob/team/a"`, nil)
-	has(".history", "deleted")
-	checked("History")
+	f.has(".history", "deleted")
+	f.checked("History")
 	etag := s.Must(200, "GET", "/v1/admin/versions/team", nil).Header.Get("ETag")
 	s.Must(200, "PUT", "/v1/admin/versions/team", []byte(`{"keep":"on","locks":{}}`), "If-Match", etag)
 	const lock = `[...document.querySelectorAll(".history button")].find((b) => b.ariaLabel.startsWith("Lock "))`
 	f.Run(lock+".click()", nil)
-	has("dialog", "Legal hold")
-	checked("Lock")
+	f.has("dialog", "Legal hold")
+	f.checked("Lock")
 	f.Run(`document.querySelector("dialog").close(); location.hash = "#/admin/rules/team"`, nil)
-	has("main", "The account has no rules")
-	press("Add a rule")
-	has("dialog", "Name of the rule")
-	checked("Rule")
+	f.has("main", "The account has no rules")
+	f.press("Add a rule")
+	f.has("dialog", "Name of the rule")
+	f.checked("Rule")
 }
