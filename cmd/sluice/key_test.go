@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/access"
 	"sluice/cmd/sluice/internal/cli"
 	"sluice/internal/datadir"
 	"sluice/storage"
@@ -119,22 +118,6 @@ func TestKeyIsCreatedShownAndRevoked(t *testing.T) {
 	}
 	if again := show("revoke", id); !reflect.DeepEqual(again, revoked) {
 		t.Errorf("revoked again is %+v, want %+v", again, revoked)
-	}
-}
-
-func TestSecretIsTheOneOfTheKey(t *testing.T) {
-	data := filepath.Join(testenv.MemoryDir(t), "data")
-	credential, id := makeKey(t, data, "--scopes", "read", "--all-accounts")
-	created := shown(t, must(t, keyCommandOn(data, "create", "--scopes", "admin", "--accounts", "bob", "--json")...))
-	if len(created) != 1 || created[0].Secret == "" || created[0].Grants[0].Accounts == nil {
-		t.Fatalf("created is %+v", created)
-	}
-	keys := access.NewAuthenticator(opened(t, data).Meta, access.AuthenticatorOptions{})
-	for secret, want := range map[string]string{credential: id, created[0].Secret: created[0].ID} {
-		caller, err := keys.Authenticate(t.Context(), secret)
-		if err != nil || caller.ID() != want {
-			t.Errorf("the secret of %s: %v, %v", want, caller, err)
-		}
 	}
 }
 

@@ -140,7 +140,7 @@ func (f *Flags) With(ctx context.Context, console *cli.Console, o Options, fn fu
 	return err
 }
 
-// PrintAll prints a list of the instance as a table.
+// PrintAll prints an instance's list as a table.
 func PrintAll[E any](ctx context.Context, console *cli.Console, f *Flags, o Options, heading string, list func(Instance, context.Context) iter.Seq2[E, error], cells func(E) []string) error {
 	return f.With(ctx, console, o, func(ctx context.Context, on Instance) error {
 		return cli.PrintAll(f.Table(console, heading), list(on, ctx), cells)

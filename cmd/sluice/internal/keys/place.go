@@ -68,8 +68,9 @@ type onePlace struct {
 	Prefix bool              `help:"The place is a prefix, even if it does not end in a slash."`
 }
 
-// run calls fn with the place, and prints the settings that it returns.
-func (c *onePlace) run(ctx context.Context, console *cli.Console, o administration.Options, fn func(context.Context, administration.Instance, client.PlaceName) (p wire.Place, asJSON any, facts [][2]string, err error)) error {
+// run calls fn with the place, and prints the settings that it returns, and the rule in force if it
+// returns one.
+func (c *onePlace) run(ctx context.Context, console *cli.Console, o administration.Options, fn func(context.Context, administration.Instance, client.PlaceName) (wire.PlaceRule, error)) error {
 	if c.Place.Context != "" {
 		return cli.Usagef("%s has a context: name it with --context", terminal.Name(c.Place.String()))
 	}
@@ -82,11 +83,11 @@ func (c *onePlace) run(ctx context.Context, console *cli.Console, o administrati
 		of.Prefix, of.Blob = c.Place.Name, ""
 	}
 	return c.With(ctx, console, o, func(ctx context.Context, on administration.Instance) error {
-		p, asJSON, inForce, err := fn(ctx, on, of)
+		p, err := fn(ctx, on, of)
 		if err != nil {
 			return err
 		}
-		facts := [][2]string{{"place", placeText(p)}, {"reads", p.Reads}, {"lists", p.Lists}}
+		facts := [][2]string{{"place", placeText(p.Place)}, {"reads", p.Reads}, {"lists", p.Lists}}
 		if p.MayOpen {
 			facts = append(facts, [2]string{"may open", "beyond the instance's --reads"})
 		}
@@ -96,15 +97,23 @@ func (c *onePlace) run(ctx context.Context, console *cli.Console, o administrati
 		if b := p.Blocked; b != nil {
 			facts = append(facts, [2]string{"blocked", b.Reason}, [2]string{"since", cli.TimeText(b.Since)})
 		}
-		return c.Facts(console, asJSON, append(facts, inForce...))
+		rule := p.InForce
+		if rule == (wire.RuleInForce{}) {
+			return c.Facts(console, p.Place, facts)
+		}
+		facts = append(facts, [2]string{"reads in force", rule.Reads}, [2]string{"lists in force", rule.Lists})
+		if rule.Blocked != nil {
+			facts = append(facts, [2]string{"block in force", rule.Blocked.Reason})
+		}
+		return c.Facts(console, p, facts)
 	})
 }
 
 // change changes the place and prints it.
 func (c *onePlace) change(ctx context.Context, console *cli.Console, o administration.Options, change wire.ChangePlace) error {
-	return c.run(ctx, console, o, func(ctx context.Context, on administration.Instance, of client.PlaceName) (wire.Place, any, [][2]string, error) {
-		p, err := on.ChangePlace(ctx, of, change)
-		return p, p, nil, err
+	return c.run(ctx, console, o, func(ctx context.Context, on administration.Instance, of client.PlaceName) (p wire.PlaceRule, err error) {
+		p.Place, err = on.ChangePlace(ctx, of, change)
+		return p, err
 	})
 }
 
@@ -130,13 +139,8 @@ func (c *placeShow) Run(ctx context.Context, console *cli.Console) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, console, o, func(ctx context.Context, on administration.Instance, of client.PlaceName) (wire.Place, any, [][2]string, error) {
-		p, err := on.Place(ctx, of)
-		facts := [][2]string{{"reads in force", p.InForce.Reads}, {"lists in force", p.InForce.Lists}}
-		if b := p.InForce.Blocked; b != nil {
-			facts = append(facts, [2]string{"block in force", b.Reason})
-		}
-		return p.Place, p, facts, err
+	return c.run(ctx, console, o, func(ctx context.Context, on administration.Instance, of client.PlaceName) (wire.PlaceRule, error) {
+		return on.Place(ctx, of)
 	})
 }
 
