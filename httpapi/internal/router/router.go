@@ -34,8 +34,8 @@ type Router[T any] struct {
 	base      string // the decoded segment before all operations, or ""
 	table     []Route[T]
 	endpoints []endpoint[T] // the most specific pattern first
-	// The endpoints that a path without escapes can have, by its start, so that a match does not take
-	// longer the more operations there are.
+	// The endpoints that a path without escapes can have, by its start, so that a match does not
+	// take longer the more operations there are.
 	byStart map[string][]endpoint[T]
 	others  []endpoint[T] // of a path with another start
 }

@@ -284,8 +284,8 @@ func rowValues(b *storedBlob, n name) (engine.Args, error) {
 // updateBlob writes b over the row of that name.
 func (t tx) updateBlob(b *storedBlob) error { return t.update(b, updateAll) }
 
-// The first statement is enough if the columns that it leaves are NULL before and after. SQLite then
-// rewrites no index.
+// The first statement is enough if the columns that it leaves are NULL before and after. SQLite
+// then rewrites no index.
 const (
 	updatePlain = updateColumns + ofName
 	updateAll   = updateColumns + `, expires = $11, version = $14` + ofName
