@@ -131,7 +131,7 @@ func parseKeeping(in wire.SetKeeping) (k metastore.Keeping, err error) {
 	}
 	switch {
 	case err != nil, in.For != "" && (k.For < minKeepFor || k.For > maxKeepFor):
-		return k, fmt.Errorf("%w: for is a duration from %v to %v, such as 30d or 720h; without it versions are kept for ever", ErrInvalid, minKeepFor, maxKeepFor)
+		return k, fmt.Errorf("%w: for is a duration from %s to %s, such as 30d or 720h; without it versions are kept for ever", ErrInvalid, minKeepFor, units.FormatDuration(maxKeepFor))
 	case in.Most < 0 || in.Most > metastore.MaxKept:
 		return k, fmt.Errorf("%w: most is 1 to %d; without it any number is kept", ErrInvalid, metastore.MaxKept)
 	}

@@ -92,9 +92,9 @@ func (k *Keeping) CheckLocks() error {
 	case (k.LockFor != 0) != (k.LockMode != LockNone):
 		return fmt.Errorf("%w: a new version's lock has a mode and a time", ErrLock)
 	case k.LockMost < 0 || k.LockMost > MaxLock:
-		return fmt.Errorf("%w: the longest time is above 0 and at most %v", ErrLock, MaxLock)
+		return fmt.Errorf("%w: the longest time is above 0 and at most %.5g days", ErrLock, MaxLock.Hours()/24)
 	case k.LockFor < 0 || k.LockFor > k.MaxLock():
-		return fmt.Errorf("%w: it would last longer than the account's locks may, %v", ErrLock, k.MaxLock())
+		return fmt.Errorf("%w: it would last longer than the account's locks may, %.5g days", ErrLock, k.MaxLock().Hours()/24)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"sluice/access/actions"
@@ -10,6 +9,7 @@ import (
 	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/internal/task"
+	"sluice/internal/units"
 )
 
 const taskQuery = `SELECT name, paused, reason, wanted, running, due, began, took, handled, error, node FROM tasks `
@@ -108,6 +108,6 @@ func (t storeTx) publish(p *database.TaskProgress) error {
 // KeepTime implements database.Maintenance.
 func (s *Store) KeepTime(ctx context.Context) error {
 	return s.db.KeepTime(ctx, func(t *engine.Tx, by time.Duration) error {
-		return pauseWaiting(t, fmt.Sprintf("the clock was set by %v", by.Round(time.Second)))
+		return pauseWaiting(t, "the clock was set by "+units.FormatDuration(by.Round(time.Second)))
 	})
 }

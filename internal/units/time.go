@@ -46,6 +46,21 @@ func ParseDuration(text string) (time.Duration, error) {
 	return sign(total+d, negative), nil
 }
 
+// FormatDuration returns a duration as ParseDuration parses it, in days if it is a number of them.
+func FormatDuration(d time.Duration) string {
+	text := d.String()
+	switch {
+	case d == 0:
+	case d%day == 0:
+		text = fmt.Sprintf("%dd", d/day)
+	case d%time.Hour == 0:
+		text = strings.TrimSuffix(text, "0m0s")
+	case d%time.Minute == 0:
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
 func sign(d time.Duration, negative bool) time.Duration {
 	if negative {
 		return -d

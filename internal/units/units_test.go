@@ -77,6 +77,19 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
+// TestFormatDuration compares durations with their texts, which ParseDuration parses.
+func TestFormatDuration(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"0s": 0, "1s": time.Second, "10s": 10 * time.Second, "10m": 10 * time.Minute, "1h10m": 70 * time.Minute, "20h": 20 * time.Hour, "24h0m1s": 24*time.Hour + time.Second,
+		"36h": 36 * time.Hour, "1d": 24 * time.Hour, "3650d": 87600 * time.Hour, "-30d": -720 * time.Hour, "1.5s": 1500 * time.Millisecond,
+	} {
+		got := units.FormatDuration(d)
+		if again, err := units.ParseDuration(got); got != want || err != nil || again != d {
+			t.Errorf("%v: %q is parsed as %v, %v, want %q", d, got, again, err, want)
+		}
+	}
+}
+
 // FuzzParseDuration checks that a text that time.ParseDuration accepts keeps its meaning.
 func FuzzParseDuration(f *testing.F) {
 	for _, text := range []string{"1h", "30d", "1w2d3h", "-1.5s", "106751d23h", "µs"} {

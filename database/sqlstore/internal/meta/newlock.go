@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"sluice/database/sqlstore/internal/acts"
+	"sluice/internal/units"
 	"sluice/metastore"
 )
 
@@ -17,7 +18,7 @@ func (t tx) checkLock(l metastore.Lock, k *metastore.Keeping) error {
 	case !l.Until.After(t.Now):
 		return fmt.Errorf("%w: its end must be in the future", metastore.ErrLock)
 	case l.Until.Sub(t.Now) > k.MaxLock():
-		return fmt.Errorf("%w: the account's locks end at most %s from now", metastore.ErrLock, k.MaxLock())
+		return fmt.Errorf("%w: the account's locks end at most %s from now", metastore.ErrLock, units.FormatDuration(k.MaxLock()))
 	}
 	return nil
 }
