@@ -18,6 +18,9 @@ var signatureFields = []string{"Algorithm", "Credential", "Date", "Expires", "Se
 // listFields are the fields that are lists, and so may occur more than once.
 var listFields = []string{"Object-Attributes", "Optional-Object-Attributes", "Trailer"}
 
+// flagFields are true or false.
+var flagFields = []string{"Bucket-Object-Lock-Enabled", "Bypass-Governance-Retention"}
+
 // knownFields are the fields of requests that begin with X-Amz-, by the rest of their names, with
 // their group's demand. Any other field is refused.
 var knownFields = map[string]demand{
@@ -113,6 +116,8 @@ func checkField(name string, values []string) error {
 		return fieldError(name, "must have a value")
 	case slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) && !slices.Contains(listFields, short):
 		return fieldError(name, "is stated twice, with different values")
+	case slices.Contains(flagFields, short) && value != "" && !strings.EqualFold(values[0], "true") && !strings.EqualFold(values[0], "false"):
+		return fieldError(name, "must be true or false")
 	case isKnown, strings.HasPrefix(short, "Checksum-"): // package checksums refuses those that it does not know
 		return nil
 	case value == "", strings.EqualFold(value, "false"), strings.EqualFold(value, "off"):

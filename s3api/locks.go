@@ -198,11 +198,9 @@ func (s *Server) changeKeeping(x *call, change func(*metastore.Keeping) error) e
 // wantsLocks reports whether a new bucket shall have locks, for which its creator must administer
 // it.
 func (s *Server) wantsLocks(x *call) (bool, error) {
-	switch text := strings.ToLower(x.header.Get(fieldBucketLocks)); {
-	case text == "" || text == "false":
+	switch {
+	case !strings.EqualFold(x.header.Get(fieldBucketLocks), "true"):
 		return false, nil
-	case text != "true":
-		return false, fieldError(fieldBucketLocks, "must be true or false")
 	case s.admin == nil:
 		return false, errNotAdministered
 	case x.Local:

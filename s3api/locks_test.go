@@ -68,6 +68,10 @@ func TestLocksOfAnObject(t *testing.T) {
 		s.want(t, 200, "PUT", named+"&legal-hold", legalHold)
 		testenv.Equal(t, s.want(t, 200, "GET", path, "").Header.Get(fieldLegalHold), "ON", "the header of a version with a legal hold")
 		denied("DELETE", named, "", bypass...)
+		for _, path := range []string{path, named} {
+			refused := s.refused(t, 400, "InvalidArgument", "DELETE", path, "", fieldBypass, "yes")
+			testenv.Equal(t, strings.Contains(refused.body, strings.ToLower(fieldBypass)), true, "the refusal's field: %s", refused.body)
+		}
 
 		// A replacement and a mark leave the version where it is.
 		mark := s.want(t, 204, "DELETE", path, "").Header.Get("X-Amz-Version-Id")
