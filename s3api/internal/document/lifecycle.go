@@ -50,7 +50,7 @@ type lifecycleRule struct {
 	Moved  []struct{}                `xml:"NoncurrentVersionTransition"`
 }
 
-// lifecycleFilter selects objects. As by Ceph, it may have several conditions without And, too.
+// lifecycleFilter selects objects. Several conditions are within And.
 type lifecycleFilter struct {
 	strict
 	And    []lifecycleFilter
@@ -205,14 +205,13 @@ func (s *lifecycleRule) check(r *LifecycleRule) error {
 
 // read adds the conditions to a rule.
 func (f *lifecycleFilter) read(t *texts, r *LifecycleRule) {
+	if len(f.And)+len(f.Prefix)+len(f.Tag)+len(f.Above)+len(f.Below) > 1 {
+		t.keep(fmt.Errorf("%w: a Filter has at most one condition; several are within its And", ErrMalformed))
+	}
 	if len(f.And) > 0 {
-		and := one(t, "And", f.And)
-		if len(f.Prefix)+len(f.Tag)+len(f.Above)+len(f.Below)+len(and.And) > 0 {
-			t.keep(fmt.Errorf("%w: an And stands alone in its Filter", ErrMalformed))
-			return
+		if f = &f.And[0]; len(f.And) > 0 {
+			t.keep(fmt.Errorf("%w: an And has no And", ErrMalformed))
 		}
-		and.read(t, r)
-		return
 	}
 	r.Prefix = one(t, "Prefix", f.Prefix)
 	r.AtLeast = t.size("ObjectSizeGreaterThan", f.Above)
