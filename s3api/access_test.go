@@ -107,6 +107,7 @@ var samples = map[string]sample{
 	"GetBucketVersioning":             {path: "/ours?versioning"},
 	"PutBucketVersioning":             {path: "/ours?versioning", body: "<VersioningConfiguration/>"},
 	"PutObjectLockConfiguration":      {path: "/ours?object-lock", body: "<ObjectLockConfiguration/>"},
+	"GetBucketLifecycleConfiguration": {path: "/ours?lifecycle"},
 	"PutBucketLifecycleConfiguration": {path: "/ours?lifecycle", body: "<LifecycleConfiguration/>"},
 	"GetObjectRetention":              {path: "/ours/a?retention"},
 	"GetObjectLegalHold":              {path: "/ours/a?legal-hold"},

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access"
+	"sluice/access/keys"
 	"sluice/metastore"
 	"sluice/test/testenv"
 )
@@ -62,6 +64,28 @@ func TestLifecycle(t *testing.T) {
 	testenv.Equal(t, s.want(t, 200, "GET", "/bucket?lifecycle", "").body, got, "the rules after refusals")
 	s.want(t, 204, "DELETE", "/bucket?lifecycle", "")
 	s.refused(t, 404, "NoSuchLifecycleConfiguration", "GET", "/bucket?lifecycle", "")
+}
+
+// TestReadersOfLifecycle: who does not administer the whole account reads no rule, as natively.
+// Invariants 187, 213.
+func TestReadersOfLifecycle(t *testing.T) {
+	h := startHosted(t, access.ReadsPublic, nil)
+	grant := func(scope, prefix string) keys.Grant {
+		return keys.Grant{Scopes: []string{scope}, Accounts: []string{"ours"}, Prefix: prefix}
+	}
+	ask := func(method, body string, grant keys.Grant) response {
+		key := h.key(t, access.NewKey{Grants: []keys.Grant{grant}})
+		return send(t, key.sign(h.request(t, method, "/ours?lifecycle", body)))
+	}
+	whole := grant("admin", "")
+	owner := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"ours"}})
+	testenv.Equal(t, send(t, owner.sign(h.request(t, "PUT", "/ours", ""))).StatusCode, 200, "the bucket")
+	testenv.Equal(t, ask("PUT", lifecycleOf(oldRule), whole).StatusCode, 200, "the rules are set")
+	testenv.Equal(t, strings.Contains(ask("GET", "", whole).body, oldRule), true, "the account's administrator reads its rules")
+	for _, g := range []keys.Grant{grant("read", ""), grant("read", "old/"), grant("write", ""), grant("admin", "old/")} {
+		wantError(t, ask("GET", "", g), http.StatusForbidden, "AccessDenied")
+	}
+	wantError(t, send(t, h.request(t, "GET", "/ours?lifecycle", "")), http.StatusForbidden, "AccessDenied")
 }
 
 // TestExpirationByRules: responses have the rule that is due first and its time, and a rule has an

@@ -37,7 +37,7 @@ var routes = append(questions(), []route{
 	{http.MethodPut, bucketLevel, "versioning", operation{name: "PutBucketVersioning", handle: (*Server).putVersioning, scope: access.ScopeAdmin, writes: true, bucket: true}},
 	{http.MethodGet, bucketLevel, "object-lock", operation{name: "GetObjectLockConfiguration", handle: (*Server).getObjectLock, scope: access.ScopeRead, some: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "object-lock", operation{name: "PutObjectLockConfiguration", handle: (*Server).putObjectLock, scope: access.ScopeAdmin, writes: true, bucket: true}},
-	{http.MethodGet, bucketLevel, "lifecycle", operation{name: "GetBucketLifecycleConfiguration", handle: (*Server).getLifecycle, scope: access.ScopeRead, some: true, bucket: true}},
+	{http.MethodGet, bucketLevel, "lifecycle", operation{name: "GetBucketLifecycleConfiguration", handle: (*Server).getLifecycle, scope: access.ScopeAdmin, bucket: true}},
 	{http.MethodPut, bucketLevel, "lifecycle", operation{name: "PutBucketLifecycleConfiguration", handle: (*Server).putLifecycle, scope: access.ScopeAdmin, writes: true, bucket: true}},
 	{http.MethodDelete, bucketLevel, "lifecycle", operation{name: "DeleteBucketLifecycle", handle: (*Server).deleteLifecycle, scope: access.ScopeWrite, writes: true, bucket: true}},
 	{http.MethodPut, bucketLevel, "acl", operation{name: "PutBucketAcl", handle: (*Server).putACL, scope: access.ScopeWrite, writes: true, bucket: true}},
