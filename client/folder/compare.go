@@ -49,11 +49,12 @@ func etagOf(ctx context.Context, f *os.File) (string, error) {
 }
 
 // sameProperties reports whether a blob that was listed with its metadata has the properties of o.
+// A list has no locks, so it never has one.
 func sameProperties(o *client.PutOptions, b *client.Blob) bool {
 	meta := map[string]string{}
 	for name, value := range o.Metadata {
 		meta[strings.ToLower(name)] = value
 	}
-	return o.ContentType == b.ContentType && o.CacheControl == b.CacheControl && o.ContentDisposition == b.ContentDisposition &&
+	return o.Lock == client.Lock{} && o.ContentType == b.ContentType && o.CacheControl == b.CacheControl && o.ContentDisposition == b.ContentDisposition &&
 		o.ContentLanguage == b.ContentLanguage && maps.Equal(meta, b.Metadata) && o.Expires.Truncate(time.Millisecond).Equal(b.Expires.Truncate(time.Millisecond))
 }

@@ -133,7 +133,7 @@ func (d *duplicate) copyWithin(ctx context.Context) (copied client.Blob, possibl
 	conditional := client.TargetConditions{IfAbsent: o.IfAbsent, IfMatch: o.IfMatch}
 	copied, err = d.from.Client.Copy(ctx, d.from.blobName(), d.to.blobName(), client.CopyOptions{
 		IfMatch: d.blob.ETag, Version: d.from.Version, Target: conditional, Expires: o.Expires, Replace: true, ContentType: o.ContentType, CacheControl: o.CacheControl,
-		ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, Metadata: o.Metadata,
+		ContentDisposition: o.ContentDisposition, ContentLanguage: o.ContentLanguage, Metadata: o.Metadata, Lock: o.Lock,
 	})
 	if e, reported := errors.AsType[*client.Error](err); reported {
 		switch {

@@ -23,6 +23,7 @@ type Cp struct {
 	cli.ServerFlags
 	cli.OutputFlags
 	writeFlags
+	lockFlags
 	payments.ReadFlags
 	transferFlags
 }
@@ -46,7 +47,7 @@ func (c *Cp) Run(ctx context.Context, console *cli.Console) error {
 	if err := c.check(len(blobs), c.Recursive); err != nil {
 		return err
 	}
-	t := transfer{console: console, server: &c.ServerFlags, output: c.OutputFlags, writes: &c.writeFlags, reads: &c.ReadFlags, flags: &c.transferFlags, folders: c.Recursive}
+	t := transfer{console: console, server: &c.ServerFlags, output: c.OutputFlags, writes: &c.writeFlags, locks: &c.lockFlags, reads: &c.ReadFlags, flags: &c.transferFlags, folders: c.Recursive}
 	b, err := t.batch(ctx, folder.Options{}, c.Sources.All[0].Operand, c.Target.Operand)
 	if err != nil {
 		return err

@@ -23,9 +23,9 @@ var Help = map[string]string{
 	"share": "Prints a URL with which others use a hosted network without a key, until it expires or the key that signs it is revoked. The key needs an S3 secret. On a local instance, which needs no link, the plain URL is printed.\n\n" +
 		cli.Examples("sluice share team/photo.jpg --for 1d", "sluice share team/photos/", "sluice share --write team/inbox/report.pdf --secret-file team.s3"),
 	"put": "A large file that was interrupted is resumed if the same command is run again. With -r, files that are stored already are not sent again.\n\n" +
-		cli.Examples("sluice put photo.jpg team/photos/", "sluice put *.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "tar c . | sluice put - team/backup.tar"),
+		cli.Examples("sluice put photo.jpg team/photos/", "sluice put *.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "sluice put backup.tar team/backups/ --until 90d", "tar c . | sluice put - team/backup.tar"),
 	"upload put": "A large file that was interrupted is resumed if the same command is run again. With -r, files that are stored already are not sent again.\n\n" +
-		cli.Examples("sluice put photo.jpg team/photos/", "sluice put *.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "tar c . | sluice put - team/backup.tar"),
+		cli.Examples("sluice put photo.jpg team/photos/", "sluice put *.jpg team/photos/", "sluice put -r ./photos team/photos/ --expires 30d", "sluice put backup.tar team/backups/ --until 90d", "tar c . | sluice put - team/backup.tar"),
 	"ls": cli.Examples("sluice ls", "sluice ls team", "sluice ls -l team/photos/", "sluice ls -r --json team", "sluice ls -l --versions team/photos/photo.jpg"),
 	"undelete": "An account that keeps versions has a deleted blob until its version is dropped. A version becomes current again, and no bytes are transferred. Nothing is deleted, and a blob that changes meanwhile is left alone. Content that is replaced is kept as any replaced content.\n\n" +
 		cli.Examples("sluice undelete team/photos/photo.jpg", "sluice undelete team/photos/ --dry-run", "sluice undelete team/photos/ --at 12:00"),

@@ -51,10 +51,8 @@ func (c *Lock) Run(ctx context.Context, console *cli.Console) error {
 	if err != nil {
 		return err
 	}
-	if change.Mode == client.LockCompliance && !c.Yes && !c.DryRun {
-		if err := cli.Confirm(ctx, console, fmt.Sprintf("Lock until %s? Nobody can end it before, and the bytes count until then.", formatTime(until))); err != nil {
-			return err
-		}
+	if err := confirmLock(ctx, console, client.Lock{Mode: change.Mode, Until: until}, c.Yes || c.DryRun); err != nil {
+		return err
 	}
 	b := newBatch(console, c.OutputFlags, folder.Options{DryRun: c.DryRun})
 	b.ctx, b.several = ctx, len(c.Blobs) > 1 || c.Recursive
@@ -81,4 +79,40 @@ func (c *Lock) items(ctx context.Context, b *batch, below *belowAll) iter.Seq2[f
 			}
 		}
 	}
+}
+
+// confirmLock asks before a lock that nobody can end, unless that is agreed.
+func confirmLock(ctx context.Context, console *cli.Console, l client.Lock, agreed bool) error {
+	if l.Mode != client.LockCompliance || agreed {
+		return nil
+	}
+	return cli.Confirm(ctx, console, fmt.Sprintf("Lock until %s? Nobody can end it before, and the bytes count until then.", formatTime(l.Until)))
+}
+
+// lockFlags lock the blobs that a command stores.
+type lockFlags struct {
+	Until units.When `env:"-" group:"Locks of stored blobs:" aliases:"for" placeholder:"WHEN" help:"Keep the stored versions until then: 30d, 2030-01-31 or 2030-01-31T12:00:00Z. With -r, blobs that are there already are stored again."`
+	Mode  string     `env:"-" group:"Locks of stored blobs:" enum:"governance,compliance" default:"governance" help:"Who may end the retention early: keys with the scope bypass (governance), or nobody (compliance)."`
+	Hold  bool       `env:"-" group:"Locks of stored blobs:" help:"Set a legal hold, which keeps the versions until sluice lock --no-hold."`
+	Yes   bool       `short:"y" env:"-" group:"Locks of stored blobs:" help:"Do not ask before locks in the mode compliance."`
+}
+
+// set reports whether they lock anything.
+func (f *lockFlags) set() bool {
+	return f.Hold || f.Until != units.When{} || f.Mode != client.LockGovernance
+}
+
+// lock returns the lock, after asking.
+func (f *lockFlags) lock(ctx context.Context, console *cli.Console, dryRun bool) (l client.Lock, err error) {
+	l.Hold = f.Hold
+	if l.Until, err = f.Until.From(time.Now()); err != nil {
+		return l, cli.Usagef("--until: %w", err)
+	}
+	switch {
+	case !l.Until.IsZero():
+		l.Mode = f.Mode
+	case f.Mode != client.LockGovernance:
+		return l, cli.Usagef("--mode %s needs --until", f.Mode)
+	}
+	return l, confirmLock(ctx, console, l, f.Yes || dryRun)
 }

@@ -30,12 +30,13 @@ type Put struct {
 	cli.ServerFlags
 	cli.OutputFlags
 	writeFlags
+	lockFlags
 	transferFlags
 }
 
 // Run stores the files.
 func (c *Put) Run(ctx context.Context, console *cli.Console) error {
-	t := transfer{console: console, server: &c.ServerFlags, output: c.OutputFlags, writes: &c.writeFlags, flags: &c.transferFlags, folders: c.Recursive}
+	t := transfer{console: console, server: &c.ServerFlags, output: c.OutputFlags, writes: &c.writeFlags, locks: &c.lockFlags, flags: &c.transferFlags, folders: c.Recursive}
 	b, err := t.batch(ctx, folder.Options{DryRun: c.DryRun}, operand.Operand{}, operand.Operand{Remote: &c.Target.Remote})
 	if err != nil {
 		return err

@@ -69,6 +69,7 @@ type transfer struct {
 	server  *cli.ServerFlags
 	output  cli.OutputFlags
 	writes  *writeFlags         // nil: it stores no blobs
+	locks   *lockFlags          // nil: it locks none
 	reads   *payments.ReadFlags // nil: it reads no blobs
 	flags   *transferFlags
 	folders bool // it may have folders or prefixes
@@ -77,10 +78,15 @@ type transfer struct {
 // batch returns the command's batch, for several sources, given the first.
 func (t transfer) batch(ctx context.Context, o folder.Options, source, target operand.Operand) (_ *batch, err error) {
 	if t.writes != nil {
-		if target.Remote == nil && t.writes.set() {
+		if target.Remote == nil && (t.writes.set() || t.locks != nil && t.locks.set()) {
 			return nil, cli.Usagef("the target is local: --expires and the other flags for stored blobs have no meaning")
 		}
 		if o.Put, err = t.writes.options(); err != nil {
+			return nil, err
+		}
+	}
+	if t.locks != nil {
+		if o.Put.Lock, err = t.locks.lock(ctx, t.console, o.DryRun); err != nil {
 			return nil, err
 		}
 	}
