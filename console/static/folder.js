@@ -8,6 +8,7 @@ import { bytes, compareNames, count, time, visible, visibleText } from "./text.j
 import { sentenceOf, showError, toast } from "./notice.js";
 import { go, link, show } from "./router.js";
 import { deleteItems } from "./delete.js";
+import { restoreItems } from "./restore.js";
 import { known } from "./versions.js";
 import { downloadItems } from "./archive.js";
 import { transferItems } from "./transfer.js";
@@ -56,7 +57,7 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   // Without an answer there is no button.
   const [service, who, keeps] = await Promise.all([prefix && api.info().catch(() => null), whoReadsButton({ account, prefix }, () => void show()), known().catch(() => false)]);
   if (signal.aborted) return;
-  if (keeps) extra.append(h("a", { class: "button icon-only", href: link("deleted", account, prefix), title: "Deleted", "aria-label": "Deleted" }, icon("trash")));
+  if (keeps) extra.append(button("undo", "Restore…", () => void back()), h("a", { class: "button icon-only", href: link("deleted", account, prefix), title: "Deleted", "aria-label": "Deleted" }, icon("trash")));
   if (service?.profile === "hosted") extra.append(button("copy", "Copy link", () => void shareFolder(account, prefix)));
   if (who) extra.append(who);
   /** @type {(item: Folder|Entry) => Node[]} */
@@ -192,6 +193,9 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   };
   const remove = async (items) => {
     if (await deleteItems(account, items, location.hash)) await done();
+  };
+  const back = async () => {
+    if ((await restoreItems(account, [{ kind: "folder", name: prefix }], true))?.done.length > 0) await done();
   };
   const transfer = async (verb) => {
     const made = await transferItems(verb, account, prefix, selected);

@@ -121,11 +121,11 @@ export function time(iso) {
   return h("time", { datetime: iso, title: iso }, Number.isNaN(date.getTime()) ? iso : times.format(date));
 }
 
-/** Returns a time in the form of a field, in the zone of the reader. @param {string} [iso] */
-export function localTime(iso) {
+/** Returns a time in the form of a field, in the zone of the reader. @param {string} [iso] @param {number} [length] 23 for milliseconds */
+export function localTime(iso, length = 16) {
   if (!iso) return "";
   const date = new Date(iso);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, length);
 }
 
 /** Deepest indentation, in levels: a text of brackets only must not become a huge one. */

@@ -94,7 +94,7 @@ export async function countVersions(account, items, at, signal, progress) {
     const add = ({ name, current, then, mark }) => {
       if (!then || current?.version === then.version || (current && then.etag && current.etag === then.etag) || (folder && !at && (expired(then) || mark?.by?.startsWith("rule:")))) return;
       const { size, etag, version, expires } = then;
-      part.blobs.push({ name, size, etag, version, expires: Date.parse(expires) > Date.now() ? expires : undefined, replaces: current?.etag, fresh: !current });
+      part.blobs.push({ name, size, etag, version, expires: Date.parse(expires) > Date.now() ? expires : undefined, replaces: current?.etag, fresh: !current, deleted: Date.parse(mark?.lastModified) });
       part.bytes += size;
     };
     let open, ended = false;
@@ -111,6 +111,19 @@ export async function countVersions(account, items, at, signal, progress) {
     parts.push(part);
   }
   return parts;
+}
+
+/** Deletions with longer pauses between them, in milliseconds, are not of one series. */
+const pause = 60_000;
+
+/**
+ * Returns the last time before the last series of deletions, or 0 if there is none.
+ * @param {import("./batch.js").Part[]} parts with deleted blobs, as countVersions returns them
+ */
+export function beforeDeletions(parts) {
+  const times = parts.flatMap((part) => part.blobs.map((blob) => blob.deleted)).filter(Boolean).sort((a, b) => b - a);
+  const last = times.findIndex((time, i) => !(time - times[i + 1] <= pause));
+  return last < 0 ? 0 : times[last] - 1;
 }
 
 /**

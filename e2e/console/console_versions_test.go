@@ -234,6 +234,61 @@ func TestConsoleRestores(t *testing.T) {
 	p.to("#/deleted/team/", "main", "The server cannot be reached.")
 }
 
+// TestConsoleBringsBackAFolder restores, by one button and a confirmation, a folder that another
+// key has deleted: as it was before the last deletions, which leaves a blob that was deleted long
+// before.
+// Invariant 210.
+func TestConsoleBringsBackAFolder(t *testing.T) {
+	t.Parallel()
+	s, p := openOffice(t, "--scopes", "admin", "--all-accounts")
+	admin := s.As(p.admin)
+	keepVersions(admin, "team")
+	writer := s.As(s.NewKey("--scopes", "read,write", "--accounts", "team"))
+	names := []string{"docs/a", "docs/long ago", "docs/z/b"}
+	for _, content := range []string{"first ", "second "} {
+		for _, name := range names {
+			writer.Must(204, "PUT", e2e.BlobTarget("team", name), []byte(content+name), "Content-Type", "text/plain")
+		}
+	}
+	for _, name := range names {
+		writer.Must(204, "DELETE", e2e.BlobTarget("team", name), nil)
+	}
+	evaluate[bool](p.consolePage, `(() => {
+		const real = window.fetch;
+		window.fetch = async (...request) => {
+			const response = await real(...request);
+			if (!response.url.includes("/v1/versions/")) return response;
+			const page = await response.json();
+			for (const v of page.versions ?? []) if (v.name === "docs/long ago") v.lastModified = "2026-01-01T00:00:00Z", v.since &&= "2026-01-01T00:00:00Z";
+			return new Response(JSON.stringify(page), response);
+		};
+		return true;
+	})()`)
+	p.to("#/blobs/team/docs%2F", "main", "Nothing is stored here")
+	p.screenshots("bring-back-folder")
+	p.tabTo("button Restore…")
+	p.keys(kb.Enter)
+	p.untilText("dialog", "2 blobs (28 bytes) of account team will be restored.")
+	p.until(`document.querySelector("#restore-at").value !== ""`)
+	p.screenshots("bring-back")
+	p.tabTo("button Restore")
+	p.keys(kb.Enter)
+	p.untilText("#toasts", "2 blobs were restored")
+	p.settled("z/", "a")
+	admin.ListsOnly("team", names[0], names[2])
+	admin.Holds(e2e.BlobTarget("team", "docs/a"), []byte("second docs/a"))
+
+	// The blob that was deleted long before is proposed when no other one is deleted.
+	p.press("Restore…")
+	p.untilText("dialog", "1 blob (20 bytes) of account team will be restored.")
+	p.press("Restore")
+	p.settled("z/", "a", "long ago")
+	p.press("Restore…")
+	p.untilText("dialog", "Nothing in it is to be restored.")
+	p.until(`document.querySelector("#restore-at").value === ""`)
+	p.press("Cancel")
+}
+
 // TestConsoleUndoesInFirefox leaves the page of an account that keeps no versions after a deletion,
 // and restores a blob of another one. It checks their pages with axe-core at three widths.
 // Invariant 211.
