@@ -2,6 +2,7 @@ package access
 
 import (
 	"errors"
+	"time"
 
 	"sluice/access/places"
 )
@@ -9,15 +10,22 @@ import (
 // ErrBlocked means that the operator has blocked a blob. The error is a *BlockedError.
 var ErrBlocked = errors.New("the operator has blocked this")
 
-// BlockedError is ErrBlocked with the operator's reason.
-type BlockedError struct{ Reason string }
+// BlockedError is ErrBlocked with the operator's reason, and when it was blocked.
+type BlockedError struct {
+	Reason string
+	Since  time.Time
+}
 
-// Error returns a sentence with the reason.
+// Error returns a sentence with the reason and the time, as far as they are known.
 func (e *BlockedError) Error() string {
-	if e.Reason == "" {
-		return ErrBlocked.Error()
+	text := ErrBlocked.Error()
+	if e.Reason != "" {
+		text += ": " + e.Reason
 	}
-	return ErrBlocked.Error() + ": " + e.Reason
+	if !e.Since.IsZero() {
+		text += " (since " + e.Since.UTC().Format(time.RFC3339) + ")"
+	}
+	return text
 }
 
 // Unwrap returns ErrBlocked.
@@ -33,7 +41,7 @@ type Rule struct {
 // Unblocked returns a *BlockedError if the rule blocks reads.
 func (r Rule) Unblocked() error {
 	if r.Blocked != nil {
-		return &BlockedError{r.Blocked.Reason}
+		return &BlockedError{r.Blocked.Reason, r.Blocked.Since}
 	}
 	return nil
 }

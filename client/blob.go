@@ -60,6 +60,15 @@ func (c *Client) HeadVersion(ctx context.Context, account, name, version string)
 // head returns a blob's properties by its escaped path.
 func (c *Client) head(ctx context.Context, path, name string) (Blob, error) {
 	resp, err := c.do(ctx, newRequest("head of a blob", http.MethodHead, path, readOnly))
+	if errors.Is(err, ErrBlocked) { // only the response to a GET has the reason
+		r := newRequest("head of a blob", http.MethodGet, path, readOnly)
+		r.header.Set("If-None-Match", "*") // reads nothing, also if the block has just ended
+		if resp, getErr := c.do(ctx, r); errors.Is(getErr, ErrBlocked) {
+			err = getErr
+		} else if getErr == nil {
+			err = errors.Join(err, resp.Body.Close())
+		}
+	}
 	if err != nil {
 		return Blob{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -73,6 +74,12 @@ func TestAdministrationFromAfar(t *testing.T) {
 	s.Await("the place is not public", func() bool { return anybody() == 200 })
 	operator.run(0, "place block team/n order")
 	s.Await("the place is not blocked", func() bool { return anybody() == 451 })
+	for _, line := range []string{"stat team/n", "rm -n team/n"} {
+		r := operator.run(4, line)
+		if !regexp.MustCompile(`: order \(since \d{4}-\d\d-\d\dT.*Z\)`).MatchString(r.Stderr) {
+			t.Errorf("%s of a blocked blob: %s", line, r.Stderr)
+		}
+	}
 	operator.run(0, "place unblock team/n")
 	s.Await("the place is blocked", func() bool { return anybody() == 200 })
 	operator.run(0, "task start free_garbage")
