@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/database"
 	"sluice/metastore"
 )
@@ -16,6 +17,9 @@ type Admit func(ctx context.Context, source metastore.Blob) error
 // Restate changes the ContentType, the Metadata and the Expires that the copy of a source gets: the
 // source's type and metadata, unless CopyOptions has them, and the expiry that CopyOptions has.
 type Restate func(source metastore.Blob, copied *metastore.Blob) error
+
+// ActOf returns the act that is recorded with the copy of a source, which may be nil.
+type ActOf func(source metastore.Blob, copied *metastore.Blob) (*actions.Act, error)
 
 // CopyOptions describes a copy of a blob.
 type CopyOptions struct {
@@ -29,6 +33,7 @@ type CopyOptions struct {
 	Owner        string                 // the quota group charged for the copy, or ""
 	Expires      time.Time              // zero if the copy does not expire
 	Restate      Restate                // may be nil
+	Act          ActOf                  // is called after Restate; may be nil
 	KeepDate     bool                   // see metastore.Copy
 	Restores     bool                   // see metastore.Copy
 	Source       metastore.Precondition // is called with the source; may be nil
@@ -69,6 +74,9 @@ func (s *Service) Copy(ctx context.Context, o CopyOptions) (metastore.Blob, erro
 			if err = o.Restate(source, &c.To); err == nil {
 				err = s.checkExpiry(c.To.Expires)
 			}
+		}
+		if err == nil && o.Act != nil {
+			c.Act, err = o.Act(source, &c.To)
 		}
 		if err == nil && o.Admit != nil {
 			err = o.Admit(ctx, source)

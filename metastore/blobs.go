@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/database"
 )
 
@@ -145,6 +146,7 @@ type Copy struct {
 	Restores     bool         // whether nothing changes if To has the copy's bytes and members already, except By
 	Source       Precondition // is called with the source; may be nil
 	Precondition Precondition // is called with the blob that To replaces; may be nil
+	Act          *actions.Act // is recorded with the copy; may be nil
 }
 
 // Move describes a blob's move.

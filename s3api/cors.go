@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/blob"
 	"sluice/exchange/headers"
 	"sluice/s3api/internal/document"
 	"sluice/wire"
@@ -55,12 +56,25 @@ func (s *Server) putCORS(x *call) error {
 	if err != nil {
 		return err
 	}
-	return x.done(s.setBucketProperty(x, propertyCORS, string(text)), http.StatusOK)
+	return x.done(s.changeCORS(x, func(act blob.ActOf) error {
+		return s.setBucketProperty(x, propertyCORS, string(text), act)
+	}), http.StatusOK)
 }
 
 // deleteCORS removes the bucket's CORS rules.
 func (s *Server) deleteCORS(x *call) error {
-	return x.done(s.removeBucketProperty(x, propertyCORS), http.StatusNoContent)
+	return x.done(s.changeCORS(x, func(act blob.ActOf) error {
+		return s.removeBucketProperty(x, propertyCORS, act)
+	}), http.StatusNoContent)
+}
+
+// changeCORS calls change with the function that records the change, if actions are recorded.
+func (s *Server) changeCORS(x *call, change func(blob.ActOf) error) error {
+	if s.admin == nil {
+		return change(nil)
+	}
+	rules := func(metadata string) string { return headers.Metadata(metadata).Property(propertyCORS) }
+	return s.admin.ChangingCORS(x.Request.Context(), x.by(), x.account, rules, change)
 }
 
 // admitPage decides whether a page may send the request and read the response. foreign is why the

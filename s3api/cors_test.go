@@ -13,6 +13,33 @@ const corsRules = `<CORSConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03
 <AllowedOrigin>https://*.example.org</AllowedOrigin><ExposeHeader>ETag</ExposeHeader><MaxAgeSeconds>60</MaxAgeSeconds></CORSRule>
 <CORSRule><AllowedMethod>HEAD</AllowedMethod><AllowedOrigin>*</AllowedOrigin></CORSRule></CORSConfiguration>`
 
+// TestCORSIsRecorded: each change to a bucket's CORS rules is recorded with its writer and the
+// rules before and after, and nothing else is.
+// Invariant 201.
+func TestCORSIsRecorded(t *testing.T) {
+	h := startHosted(t, access.ReadsPublic, nil)
+	key := h.key(t, access.NewKey{Scopes: []access.Scope{access.ScopeWrite}, Accounts: []string{"ours"}, Group: "g"})
+	for i, body := range []string{corsRules, corsRules, "<CORSConfiguration/>", ""} {
+		method, status := "PUT", []int{200, 200, 400, 204}[i]
+		if body == "" {
+			method = "DELETE"
+		}
+		send(t, key.sign(h.request(t, "PUT", "/ours", "")))
+		testenv.Equal(t, send(t, key.sign(h.request(t, method, "/ours?cors", body))).StatusCode, status, "%s %s", method, body)
+	}
+	send(t, key.sign(h.request(t, "DELETE", "/ours?cors", "")))
+	list := testenv.Must(h.database.ListActions(t.Context(), "", 10))(t)
+	testenv.Equal(t, len(list), 2, "the actions: %+v", list)
+	for i, a := range list { // the newest first
+		has := a.After
+		if i == 0 {
+			has = a.Before
+		}
+		testenv.Equal(t, a.Name+" "+a.Subject+" "+a.Key, "cors.set ours "+key.id, "action %d", i)
+		testenv.Equal(t, strings.Contains(string(has), "https://*.example.org") && (a.Before == nil) == (i == 1) && (a.After == nil) == (i == 0), true, "the rules: %+v", a)
+	}
+}
+
 // TestCORSRules: a bucket's rules decide which pages read its responses, on a local instance, too,
 // and buckets without rules are as they were.
 func TestCORSRules(t *testing.T) {

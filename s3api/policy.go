@@ -121,7 +121,7 @@ func (s *Server) putPolicy(x *call) error {
 		return err
 	}
 	// The text is kept last: without it the policy has other words for the same.
-	if err := s.setBucketProperty(x, propertyPolicy, bucketpolicy.Line(body)); err != nil && !errors.Is(err, access.ErrQuota) {
+	if err := s.setBucketProperty(x, propertyPolicy, bucketpolicy.Line(body), nil); err != nil && !errors.Is(err, access.ErrQuota) {
 		return err
 	}
 	return x.writeEmpty(http.StatusNoContent)
@@ -134,7 +134,7 @@ func (s *Server) deletePolicy(x *call) error {
 		err = s.reopen(x, nil)
 	}
 	if err == nil {
-		err = s.removeBucketProperty(x, propertyPolicy)
+		err = s.removeBucketProperty(x, propertyPolicy, nil)
 	}
 	return x.done(err, http.StatusNoContent)
 }

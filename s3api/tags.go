@@ -141,25 +141,25 @@ func (s *Server) deleteTagging(x *call) error {
 // tag replaces an object's or a bucket's tags.
 func (s *Server) tag(x *call, tags string) error {
 	if x.level == bucketLevel {
-		return s.setBucketProperty(x, fieldTagging, tags)
+		return s.setBucketProperty(x, fieldTagging, tags, nil)
 	}
-	return s.setProperty(x, x.place(), fieldTagging, tags)
+	return s.setProperty(x, x.place(), fieldTagging, tags, nil)
 }
 
 // setBucketProperty sets a property in the bucket's record, which is stored if there is none.
-func (s *Server) setBucketProperty(x *call, property, value string) error {
+func (s *Server) setBucketProperty(x *call, property, value string, act blob.ActOf) error {
 	if err := s.recordBucket(x); err != nil {
 		return err
 	}
-	return s.setProperty(x, blob.RecordOf(x.account), property, value)
+	return s.setProperty(x, blob.RecordOf(x.account), property, value, act)
 }
 
 // removeBucketProperty removes a property from the bucket's record, if there is one.
-func (s *Server) removeBucketProperty(x *call, property string) error {
+func (s *Server) removeBucketProperty(x *call, property string, act blob.ActOf) error {
 	if value, err := s.bucketProperty(x, property); err != nil || value == "" {
 		return err
 	}
-	return s.setProperty(x, blob.RecordOf(x.account), property, "")
+	return s.setProperty(x, blob.RecordOf(x.account), property, "", act)
 }
 
 // bucketProperty returns a property from the bucket's record, or "".
@@ -172,9 +172,10 @@ func (s *Server) bucketProperty(x *call, property string) (string, error) {
 }
 
 // setProperty sets a property in an object or a bucket's record, or removes it if value is "". It
-// leaves date and expiry as they are. Like every write, it makes the caller's group the owner.
-func (s *Server) setProperty(x *call, at metastore.BlobName, property, value string) error {
-	o := blob.CopyOptions{From: at, To: at, KeepDate: true, Owner: x.Owner(), By: x.By(), Permit: x.Recheck}
+// leaves date and expiry as they are. Like every write, it makes the caller's group the owner. A
+// change is recorded, unless act is nil.
+func (s *Server) setProperty(x *call, at metastore.BlobName, property, value string, act blob.ActOf) error {
+	o := blob.CopyOptions{From: at, To: at, KeepDate: true, Owner: x.Owner(), By: x.By(), Permit: x.Recheck, Act: act}
 	if x.version.stated {
 		version := x.version.of(at)
 		o.FromVersion = &version

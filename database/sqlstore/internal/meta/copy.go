@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/database"
+	"sluice/database/sqlstore/internal/acts"
 	"sluice/database/sqlstore/internal/engine"
 	"sluice/database/sqlstore/internal/requests"
 	"sluice/database/sqlstore/internal/usage"
@@ -88,6 +89,9 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 			return err
 		}
 		if err := t.spares(c.Precondition, old.storedBlob, old.found, c.To.Expires); err != nil {
+			return err
+		}
+		if err := acts.Record(t.Tx, c.Act); err != nil {
 			return err
 		}
 		b = source.storedBlob
