@@ -172,6 +172,8 @@ func TestReopenIsOneChange(t *testing.T) {
 		testenv.OK(t, o.SetGuard(t.Context(), tenant, "acca", places.RefusePolicies))
 		testenv.Is(t, open("a", "c"), admin.ErrGuarded, "under a guard")
 		testenv.Equal(t, opened(), " apublic bpublic", "under a guard")
+		folder := testenv.Must(o.Place(t.Context(), tenant, "acca", "folder/", ""))(t)
+		testenv.Equal(t, folder.Guarded, true, "whether a folder of a guarded account is guarded")
 		testenv.OK(t, o.SetGuard(t.Context(), tenant, "acca", 0))
 		for range 5 {
 			var racing sync.WaitGroup

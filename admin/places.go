@@ -151,6 +151,7 @@ func (s *Service) Place(ctx context.Context, by By, account, prefix, name string
 		rule = rules.At(p.Name)
 	}
 	out.Place = placeWith(p, rules.Settings(p))
+	out.Guarded = rules.Settings(places.Place{Account: p.Account}).Guard != 0
 	out.InForce = wire.RuleInForce{Reads: string(rule.Reads), Lists: string(rules.Lists(p.Name)), Blocked: blockOf(rule.Blocked)}
 	return out, nil
 }

@@ -129,7 +129,7 @@ function placeForm(may, at, place, whole, service) {
       opens(reads.value, service.reads) && `${readers[reads.value].replace(/^e/, "E")}: whoever reaches this service, on the whole internet if it is there, within seconds.${service.reads === "paid" ? " Nobody pays for these reads." : ""}`,
       lists.value === "public" && service.reads !== "public" && "Everyone can list the names here.",
       reads.value === "public" && reads.value !== place.reads && "Caches may keep copies for a while after it is closed again.",
-      whole?.guarded && opening() && "But the account has a public access block, by S3's interface, which may refuse this or leave it without effect.",
+      place.guarded && opening() && "But the account has a public access block, by S3's interface, which may refuse this or leave it without effect.",
       whole?.mayOpen && !permit.checked && "Everything in this account that is open beyond the instance's setting is closed.",
       blocked.checked && !place.blocked && "Every read, copy and move is refused with this reason, for everybody, within seconds on all nodes. The bytes stay. Purge the caches in front of the service: they may still have copies.",
       !blocked.checked && place.blocked && "It can be read again, as its settings say.",
