@@ -124,7 +124,7 @@ func TestAdministratorsOfSomeAccountsAreBounded(t *testing.T) {
 			{actions.Bounds{Keys: 5}, "keys", 3},
 			{actions.Bounds{Places: 4}, "places", 4},
 			{actions.Bounds{AllPlaces: 8}, "places", 3}, // the operator has added one
-			{actions.Bounds{Acts: 13}, "places", 3},     // of the tenant, and those above
+			{actions.Bounds{Acts: 13}, "places", 3},     // by the tenant, and those above
 		} {
 			o.Service = admin.New(o.store, admin.Options{Bounds: c.bounds})
 			for range c.most {

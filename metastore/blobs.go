@@ -36,7 +36,7 @@ type Blob struct {
 	PartSize    int64  // size of every part except the last; 0: one part, number 0; or UnevenParts
 	SHA256      []byte // the content's; nil if it is not known
 	ContentType string // as the writer stated it; may be empty
-	Metadata    string // the writer's other headers of the blob: any bytes, returned unchanged; may be empty
+	Metadata    string // the blob's other headers by its writer: any bytes, returned unchanged; may be empty
 	Owner       string // the owner who is charged for the blob, see Usage; empty: none
 	// Modified is when the store committed this version, but never earlier than Modified of the
 	// version that it replaced, or that was deleted shortly before. The store sets it.

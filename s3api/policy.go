@@ -50,7 +50,7 @@ var errNotAdministered = &refusal{
 	detail: "settings cannot be changed over the network: the operator has set --admin-api off",
 }
 
-// changePlace changes the settings of the account's blobs below a prefix, or of one.
+// changePlace changes the settings for the account's blobs below a prefix, or of one.
 func (s *Server) changePlace(x *call, prefix, name string, change wire.ChangePlace) error {
 	if s.admin == nil {
 		return errNotAdministered
