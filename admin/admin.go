@@ -72,8 +72,9 @@ type Options struct {
 	Nodes func(context.Context) ([]database.Node, error)
 	// TaskChanged is called when a task was paused, resumed or started. nil: nothing is.
 	TaskChanged func()
-	// RulesChanged is called after an account's rules were changed. nil: nothing is.
-	RulesChanged func()
+	// SettingsChanged is called after an account's rules, or which versions it keeps, were changed.
+	// nil: nothing is.
+	SettingsChanged func()
 	// Places are the settings of places that this node applies. nil: reads are public.
 	Places *access.Places
 	// Bounds are for administrators of some accounts; zero: DefaultBounds.
@@ -98,8 +99,8 @@ func New(store Store, opt Options) *Service {
 	if opt.TaskChanged == nil {
 		opt.TaskChanged = func() {}
 	}
-	if opt.RulesChanged == nil {
-		opt.RulesChanged = func() {}
+	if opt.SettingsChanged == nil {
+		opt.SettingsChanged = func() {}
 	}
 	if opt.Bounds == (actions.Bounds{}) {
 		opt.Bounds = DefaultBounds

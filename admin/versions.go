@@ -176,6 +176,7 @@ func (s *Service) ChangeKeeping(
 	if account, err = blob.ParseAccount(account); err != nil {
 		return out, err
 	}
+	defer s.opt.SettingsChanged()
 	err = s.decide(ctx, by, func(a actor) error {
 		if err := a.mayKeep(account); err != nil {
 			return err

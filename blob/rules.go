@@ -14,7 +14,7 @@ func (s *Service) Rules(ctx context.Context, account string) (metastore.AccountR
 }
 
 // RulesOf returns an account's rules as they were within the last seconds, and not before the last
-// call of ForgetRules. They must not be modified.
+// call of ForgetSettings. They must not be modified.
 func (s *Service) RulesOf(ctx context.Context, account string) ([]metastore.Rule, error) {
 	some, err := s.ruled.get("", func() ([]metastore.Rule, error) {
 		list, err := s.meta.ListRules(ctx, "", 1)
@@ -32,8 +32,12 @@ func (s *Service) RulesOf(ctx context.Context, account string) ([]metastore.Rule
 	})
 }
 
-// ForgetRules must be called after this node has changed rules.
-func (s *Service) ForgetRules() { s.ruled.forget() }
+// ForgetSettings must be called after this node has changed rules, or which versions an account
+// keeps.
+func (s *Service) ForgetSettings() {
+	s.ruled.forget()
+	s.unkept.forget()
+}
 
 // rulesRun is how long the task applies rules in one run, before another one goes on.
 const rulesRun = time.Minute
@@ -65,7 +69,7 @@ func (s *Service) removeRules(ctx context.Context, account string) error {
 	if err != nil || len(r.Rules) == 0 {
 		return err
 	}
-	defer s.ForgetRules()
+	defer s.ForgetSettings()
 	_, err = s.meta.SetRules(ctx, account, func(rules *[]metastore.Rule) (*actions.Act, error) {
 		*rules = nil
 		return nil, nil

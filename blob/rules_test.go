@@ -82,7 +82,7 @@ func TestRulesOfAreFresh(t *testing.T) {
 		wants(1, "later")
 		f.setRules(t, "a", metastore.Rule{ID: "a", ExpireDays: 1}, metastore.Rule{ID: "b", ExpireDays: 1})
 		wants(1, "after another change")
-		f.ForgetRules()
+		f.ForgetSettings()
 		wants(2, "that were forgotten")
 	})
 }

@@ -24,7 +24,7 @@ func (u *unkept) remembered(account string, now time.Time) bool {
 	return now.Before(u.until[account])
 }
 
-// remember remembers an account until a time; zero: no longer.
+// remember remembers an account until a time.
 func (u *unkept) remember(account string, until time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -32,4 +32,10 @@ func (u *unkept) remember(account string, until time.Time) {
 		u.until = map[string]time.Time{}
 	}
 	u.until[strings.Clone(account)] = until
+}
+
+func (u *unkept) forget() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.until = nil
 }

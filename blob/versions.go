@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"sluice/access/actions"
 	"sluice/metastore"
@@ -28,7 +27,7 @@ func (s *Service) ListKeeping(ctx context.Context, after string, limit int) ([]m
 // SetKeeping changes which versions an account keeps; see metastore.Versions. A setting without
 // versions has neither a time nor a number. Otherwise it returns an ErrKeeping with the reason.
 func (s *Service) SetKeeping(ctx context.Context, account string, change func(*metastore.Keeping) (*actions.Act, error)) (metastore.Keeping, error) {
-	defer s.unkept.remember(account, time.Time{})
+	defer s.unkept.forget()
 	return s.meta.SetKeeping(ctx, account, func(k *metastore.Keeping) (*actions.Act, error) {
 		act, err := change(k)
 		switch {

@@ -208,7 +208,7 @@ func (n *Node) newAdmin() *admin.Service {
 	if n.config.AdminAPI == AdminOff {
 		return nil
 	}
-	return admin.New(n.stores.Meta, admin.Options{S3: n.s3Secrets, KeyLimits: n.config.KeyLimits, Places: n.places, Nodes: n.nodes, TaskChanged: n.board.lookNow, RulesChanged: n.blobs.ForgetRules})
+	return admin.New(n.stores.Meta, admin.Options{S3: n.s3Secrets, KeyLimits: n.config.KeyLimits, Places: n.places, Nodes: n.nodes, TaskChanged: n.board.lookNow, SettingsChanged: n.blobs.ForgetSettings})
 }
 
 // newAPI creates the HTTP interface on the services.

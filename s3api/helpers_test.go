@@ -68,7 +68,7 @@ func start(t testing.TB, of setup) *service {
 		of.config(&c)
 	}
 	c.Places = access.NewPlaces(database, c.Reads, 0) // without Run each request sees all changes
-	c.Admin = admin.New(database, admin.Options{Places: c.Places, RulesChanged: c.Blobs.ForgetRules})
+	c.Admin = admin.New(database, admin.Options{Places: c.Places, SettingsChanged: c.Blobs.ForgetSettings})
 	s := New(c)
 	server := c.Exchanges.ServerOf(s)
 	listener := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)

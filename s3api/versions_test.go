@@ -96,6 +96,7 @@ func TestVersionsOfAnObject(t *testing.T) {
 				testenv.Equal(t, id == "" && len(got) == 32 || got == id, true, "DELETE %s returns the id %s", query, got)
 				return got
 			}
+			s.want(t, 404, "GET", path, "") // now it is remembered that the bucket keeps no versions
 			testenv.Equal(t, s.put(t, key, "one"), "", "an id without versions")
 			s.keep(t, "Enabled")
 			two := s.put(t, key, "two")

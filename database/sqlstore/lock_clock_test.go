@@ -8,6 +8,8 @@ import (
 
 	"sluice/access/actions"
 	"sluice/database"
+	"sluice/database/sqlstore/internal/engine"
+	"sluice/database/sqlstore/internal/enginetest"
 	"sluice/metastore"
 	"sluice/test/testenv"
 )
@@ -79,6 +81,30 @@ func adopt(t *testing.T, c clocked, s *Store) {
 		keep(t, s)
 	}
 	testenv.Is(t, s.DeletionErr(), nil, "the time is in doubt after the pause")
+}
+
+// TestRepeatedCommitHasItsLock lets the transactions of commits run twice while the clock of locks
+// is behind: the second one stores the lock that the writer wants, too.
+func TestRepeatedCommitHasItsLock(t *testing.T) {
+	onClocks(t, func(t *testing.T, c clocked) {
+		s := c.open()
+		keep(t, s)
+		c.set(time.Hour)
+		keep(t, s)
+		adopt(t, c, s)
+		again := errors.New("again")
+		enginetest.Hook(s.db, enginetest.Hooks{WriteLocked: func(write enginetest.Transactor) enginetest.Transactor {
+			return func(ctx context.Context, fn func(*engine.Tx) error) error {
+				err := write(ctx, func(t *engine.Tx) error { return errors.Join(fn(t), again) })
+				if !errors.Is(err, again) {
+					return err
+				}
+				return write(ctx, fn)
+			}
+		}})
+		l := lockUntil(t, s, 6*time.Hour)
+		testenv.Equal(t, l.current.Lock.Until.Equal(l.until), true, "whether the lock ends at %v: it is %+v", l.until, l.current.Lock)
+	})
 }
 
 // TestJumpsEndNoLock sets the clock ahead by a year, beside a process and between two, and lets

@@ -153,8 +153,10 @@ func (s *Metastore) CommitBlob(ctx context.Context, b metastore.Blob, extents []
 // commitBlob is the transaction of CommitBlob. place assigns the extents to the content.
 func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []metastore.Extent, precondition metastore.Precondition, place func(tx) error) (metastore.Blob, error) {
 	row := storedBlob{Blob: b} // as the closure has it, b would be allocated too
+	by, lock := b.By, b.Lock
 	err := s.db.WriteLocked(ctx, func(in *engine.Tx) (err error) {
-		t := tx{in} // by writeLocked, each commit would allocate a function
+		t := tx{in}                 // by writeLocked, each commit would allocate a function
+		row.By, row.Lock = by, lock // a transaction before this one may have changed them
 		if err := checkAge(extents, t.Now); err != nil {
 			return err
 		}
