@@ -58,7 +58,11 @@ func (s *Service) blobsOf(ctx context.Context, page []metastore.Damage) (map[met
 	}
 	blobs, err := s.store.BlobsWith(ctx, slices.Compact(contents))
 	for _, b := range blobs {
-		owners[b.Content] = append(owners[b.Content], wire.DamagedBlob{Account: b.Account, Name: b.Name})
+		of := wire.DamagedBlob{Account: b.Account, Name: b.Name}
+		if b.Version != (metastore.Version{}) {
+			of.Version = b.Version.String()
+		}
+		owners[b.Content] = append(owners[b.Content], of)
 	}
 	return owners, err
 }

@@ -12,12 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/bytestore/memory"
 	"sluice/database/dbtest"
 	"sluice/database/sqlstore"
 	"sluice/internal/task"
+	"sluice/metastore"
 	"sluice/test/testclock"
 	"sluice/test/testenv"
 )
@@ -75,6 +77,15 @@ func to(name string) blob.PutOptions { return blob.PutOptions{Account: "a", Name
 func (f *fixture) put(t testing.TB, name string, body []byte) {
 	t.Helper()
 	testenv.Must(f.Put(context.Background(), to(name), bytes.NewReader(body), int64(len(body))))(t)
+}
+
+// keep lets account a keep versions, which can have locks.
+func (f *fixture) keep(t testing.TB) {
+	t.Helper()
+	testenv.Must(f.SetKeeping(t.Context(), "a", func(k *metastore.Keeping) (*actions.Act, error) {
+		k.State, k.Locks = metastore.KeepOn, true
+		return nil, nil
+	}))(t)
 }
 
 // read returns n bytes from a blob's offset off.

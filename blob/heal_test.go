@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -124,6 +125,42 @@ func TestHeal(t *testing.T) {
 	f.wantHealed(t)
 	f.wantRead(t, "copy", 0, f.body, "the copy")
 	testenv.Equal(t, testenv.Must(f.Heal(t.Context()))(t), 0, "extents of a second run")
+	f.wantObjects(t, 3, "two extents and the instance's id")
+}
+
+// TestHealOfALockedVersion damages a version that is not current and has a lock: the scrub records
+// its damage, which names it, no purge drops it or its record, and the heal repairs it.
+// Invariants 116, 118, 216.
+func TestHealOfALockedVersion(t *testing.T) {
+	f := newDamagedFixture(t)
+	f.keep(t)
+	of, hold := metastore.BlobName{Account: "a", Name: "name"}, true
+	b := testenv.Must(f.SetLock(t.Context(), metastore.LockChange{VersionName: metastore.VersionName{BlobName: of}, Hold: &hold}))(t)
+	v := metastore.VersionName{BlobName: of, Version: metastore.VersionOf(&b)}
+	testenv.OK(t, f.Delete(t.Context(), "a", "name", nil))
+	for _, d := range testenv.Must(f.meta.Damages(t.Context(), metastore.ExtentID{}, 10))(t) {
+		testenv.OK(t, f.meta.ForgetDamage(t.Context(), d))
+	}
+	testenv.Must(f.Scrub(t.Context()))(t)
+	purge := func() {
+		t.Helper()
+		f.clock.Advance(30 * 24 * time.Hour)
+		testenv.Must(f.meta.PurgeVersions(t.Context(), 10))(t)
+		testenv.Must(f.meta.PruneDamage(t.Context(), 10))(t)
+		testenv.OK(t, f.FreeGarbage(t.Context()))
+	}
+	purge()
+	f.wantDamage(t, map[bytestore.Name]uint64{f.object: 1}, "of a version")
+	testenv.Equal(t, fmt.Sprint(testenv.Must(f.meta.BlobsWith(t.Context(), []metastore.ContentID{b.Content}))(t)),
+		fmt.Sprint([]metastore.BlobContent{{BlobName: of, Version: v.Version, Content: b.Content}}), "the damaged version")
+	testenv.Equal(t, testenv.Must(f.Heal(t.Context()))(t), 1, "extents")
+	purge()
+	f.wantDamage(t, nil, "after the heal")
+	c := testenv.Must(f.OpenVersion(t.Context(), v))(t)
+	t.Cleanup(c.Close)
+	var out bytes.Buffer
+	testenv.OK(t, testenv.Error(c.WriteRange(t.Context(), &out, 0, int64(len(f.body)))))
+	testenv.Equal(t, bytes.Equal(out.Bytes(), f.body) && c.Lock.Hold, true, "whether the version has its bytes and its lock")
 	f.wantObjects(t, 3, "two extents and the instance's id")
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/access/actions"
 	"sluice/blob"
 	"sluice/metastore"
 	"sluice/test/testenv"
@@ -46,10 +45,7 @@ func TestMarksOfDeletedBlobs(t *testing.T) {
 	f.clock.Advance(time.Minute)
 	testenv.Equal(t, marked("n"), false, "a mark without versions, later")
 	testenv.Equal(t, meta.n.Load(), 2, "questions after a minute")
-	testenv.Must(f.SetKeeping(t.Context(), "a", func(k *metastore.Keeping) (*actions.Act, error) {
-		k.State = metastore.KeepOn
-		return nil, nil
-	}))(t)
+	f.keep(t)
 	for _, name := range []string{"n", "n/"} { // also a folder's
 		at := blob.Place("a", name)
 		testenv.Must(f.Put(t.Context(), blob.PutOptions{Account: at.Account, Name: at.Name}, http.NoBody, 0))(t)

@@ -188,7 +188,7 @@ func checkAlias(a *wire.Alias) error {
 
 func checkDamage(d *wire.Damage) error {
 	for _, b := range d.Blobs {
-		if err := cmp.Or(checkID("account", b.Account), checkName("name", b.Name)); err != nil {
+		if err := cmp.Or(checkID("account", b.Account), checkName("name", b.Name), checkVersion(b.Version)); err != nil {
 			return err
 		}
 	}

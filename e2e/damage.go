@@ -9,8 +9,8 @@ import (
 	"sluice/test/testenv"
 )
 
-// DamagedBlobs returns the targets of all blobs that sluice check --recorded lists, sorted. The
-// flags name the metadata.
+// DamagedBlobs returns the targets of all blobs and kept versions that sluice check --recorded
+// lists, sorted. The flags name the metadata.
 func DamagedBlobs(t testing.TB, meta ...string) (targets []string) {
 	t.Helper()
 	r := SluiceRuns(t, append([]string{"check", "--recorded", "--json"}, meta...)...)
@@ -19,11 +19,11 @@ func DamagedBlobs(t testing.TB, meta ...string) (targets []string) {
 	}
 	for line := range strings.Lines(r.Stdout) {
 		var one struct {
-			Blobs []struct{ Account, Name string }
+			Blobs []struct{ Account, Name, Version string }
 		}
 		testenv.OK(t, json.Unmarshal([]byte(line), &one))
 		for _, b := range one.Blobs {
-			targets = append(targets, BlobTarget(b.Account, b.Name))
+			targets = append(targets, VersionTarget(b.Account, b.Version, b.Name))
 		}
 	}
 	slices.Sort(targets)

@@ -184,6 +184,14 @@ func BlobTarget(account, name string) string {
 	return "/v1/blobs/" + account + "/" + Escape(name)
 }
 
+// VersionTarget returns a version's path, or without an id the blob's.
+func VersionTarget(account, version, name string) string {
+	if version == "" {
+		return BlobTarget(account, name)
+	}
+	return "/v1/versions/" + account + "/" + version + "/" + Escape(name)
+}
+
 // IDForm matches an id: 128 random bits take at least 22 of these characters.
 var IDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{22,}$`)
 

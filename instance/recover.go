@@ -38,9 +38,6 @@ type Setback struct {
 	wrongID bool // the object history.InstanceObject is not as it should be
 }
 
-// Named names a blob.
-type Named = storage.Named
-
 // Unread are a sender's channels that could not be read from the chain.
 type Unread struct {
 	Sender   string

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/blob"
 	"sluice/bytestore"
 	"sluice/database"
@@ -95,7 +96,7 @@ func TestRecover(t *testing.T) {
 	_, generation, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm, ReadChannels: withdrawn40})
 	testenv.Check(t, err)
 	if generation != 2 || found.Seen == "" || !found.Holds || found.Unknown != 3 || found.UnknownBytes != 3000 || found.First.After(found.Last) ||
-		found.Missing != 1 || found.MissingBytes != 1000 || found.DamagedBlobs != 1 || !slices.Equal(found.Blobs, []Named{{Account: "a", Name: "damaged"}}) ||
+		found.Missing != 1 || found.MissingBytes != 1000 || found.DamagedBlobs != 1 || !slices.Equal(found.Blobs, []string{"a/damaged"}) ||
 		found.Channels != 1 || found.Withdrawn != 40 || !slices.Equal(found.WithdrawnFrom, []string{"channel"}) {
 		t.Errorf("generation %d, and it was %+v", generation, found)
 	}
@@ -168,18 +169,24 @@ func TestObjectsAreKeptAfterARecovery(t *testing.T) {
 	})
 }
 
-// TestRecoverACopy recovers a copy that lacks an object: it reports that without a start, and the
-// next start finds nothing to check. A whole copy needs no recovery.
+// TestRecoverACopy recovers a copy in which a kept version lacks its object: it reports that
+// without a start, and the next start finds nothing to check. A whole copy needs no recovery.
 // Invariant 111.
 func TestRecoverACopy(t *testing.T) {
 	original := filepath.Join(testenv.MemoryDir(t), "data")
 	var object bytestore.Name
+	var lost metastore.Blob
 	run(t, original, func(s *storage.Stores, blobs *blob.Service) {
 		put(t, blobs, "kept")
-		put(t, blobs, "lost")
+		lost = put(t, blobs, "lost")
 		_, extents, err := s.Meta.OpenBlob(t.Context(), "a", "lost")
 		testenv.OK(t, err)
 		object = bytestore.Name(extents[0].Object)
+		testenv.OK(t, testenv.Error(blobs.SetKeeping(t.Context(), "a", func(k *metastore.Keeping) (*actions.Act, error) {
+			k.State = metastore.KeepOn
+			return nil, nil
+		})))
+		testenv.OK(t, blobs.Delete(t.Context(), "a", "lost", nil))
 	})
 	data := filepath.Join(testenv.MemoryDir(t), "copy")
 	testenv.OK(t, os.CopyFS(data, os.DirFS(original)))
@@ -191,7 +198,7 @@ func TestRecoverACopy(t *testing.T) {
 	testenv.OK(t, errors.Join(e.Bytes.Delete(t.Context(), object), e.Close()))
 	_, generation, err := Recover(t.Context(), Location{Data: data}, RecoverOptions{Confirm: confirm})
 	testenv.OK(t, err)
-	if generation != 2 || !strings.Contains(found.Seen, "1 of 2 objects are missing") || !slices.Equal(found.Blobs, []Named{{Account: "a", Name: "lost"}}) {
+	if generation != 2 || !strings.Contains(found.Seen, "1 of 2 objects are missing") || !slices.Equal(found.Blobs, []string{"a/lost, version " + metastore.VersionOf(&lost).String()}) {
 		t.Errorf("generation %d, and it was %+v", generation, found)
 	}
 	run(t, data, func(s *storage.Stores, blobs *blob.Service) {

@@ -68,7 +68,7 @@ type Integrity interface {
 	PruneDamage(ctx context.Context, limit int) (int, error)
 
 	// BlobsWith returns the names of all blobs that have one of these contents, sorted, with each
-	// one's content; also if the version that has it is not current. A call takes at most
+	// one's content; also the versions that are not current, the newest first. A call takes at most
 	// MaxContents, and reads all blobs.
 	BlobsWith(ctx context.Context, contents []ContentID) ([]BlobContent, error)
 
@@ -94,5 +94,6 @@ type Integrity interface {
 // BlobContent is a blob's name and content.
 type BlobContent struct {
 	BlobName
+	Version Version // that has it; zero: the current one
 	Content ContentID
 }

@@ -63,7 +63,7 @@ func (d *Differences) lacks() string {
 	}
 	var names []string
 	for _, b := range d.Blobs[:min(len(d.Blobs), maxPrinted)] {
-		names = append(names, fmt.Sprintf("%q", b.Account+"/"+b.Name))
+		names = append(names, fmt.Sprintf("%q", b))
 	}
 	return text + "; blobs that cannot be read: " + d.Count() + ", such as " + strings.Join(names, ", ")
 }

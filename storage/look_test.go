@@ -260,7 +260,7 @@ func TestCompareNamesSome(t *testing.T) {
 	}
 	found, err := compare(t.Context(), s.sql, s.Bytes, 1, func(int64) error { return nil })
 	testenv.OK(t, err)
-	if found.DamagedBlobs != lookedAtBlobs || found.More || !slices.Equal(found.Blobs, []Named{{"a", "blob0"}}) {
+	if found.DamagedBlobs != lookedAtBlobs || found.More || !slices.Equal(found.Blobs, []string{"a/blob0"}) {
 		t.Errorf("found %+v", found)
 	}
 }

@@ -131,9 +131,9 @@ type Differences struct {
 	// Missing are the objects that do not exist or are cut, and MissingBytes the sizes that they
 	// should have.
 	Missing, MissingBytes int64
-	// Blobs are some of the blobs that need them, and DamagedBlobs is how many there are, or a
-	// smaller number if More is set.
-	Blobs        []Named
+	// Blobs are some blobs and versions that need them (see metastore.Blob.Path), and DamagedBlobs
+	// is how many there are, or a smaller number if More is set.
+	Blobs        []string
 	DamagedBlobs int64
 	More         bool
 
@@ -142,9 +142,6 @@ type Differences struct {
 	Unknown, UnknownBytes int64
 	First, Last           time.Time
 }
-
-// Named names a blob.
-type Named struct{ Account, Name string }
 
 // maxContents bounds the contents that compare remembers because objects of them are missing.
 const maxContents = 100_000
@@ -193,7 +190,7 @@ func compare(ctx context.Context, sql *sqlstore.Store, bytes bytestore.Store, na
 			return
 		}
 		if found.DamagedBlobs++; len(found.Blobs) < names {
-			found.Blobs = append(found.Blobs, Named{b.Account, b.Name})
+			found.Blobs = append(found.Blobs, b.Path())
 		}
 	})
 }

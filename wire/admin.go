@@ -127,6 +127,7 @@ type Damage struct {
 type DamagedBlob struct {
 	Account string `json:"account"`
 	Name    string `json:"name"`
+	Version string `json:"version,omitempty"` // absent: the current one
 }
 
 // DamagePage is a page in the list of damage.

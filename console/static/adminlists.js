@@ -34,7 +34,7 @@ async function abort(upload) {
 
 /** @type {import("./admin.js").Page} */
 export function damagedPage(main, _parts, signal, place) {
-  const nameOf = ({ blobs }) => (blobs.length === 0 ? "An upload's part" : h("span", null, visible(blobs[0].account), " / ", visible(blobs[0].name), blobs.length > 1 && ` and ${count(blobs.length - 1)} more`));
+  const nameOf = ({ blobs }) => (blobs.length === 0 ? "An upload's part" : h("span", null, visible(blobs[0].account), " / ", visible(blobs[0].name), blobs[0].version && ", a kept version", blobs.length > 1 && ` and ${count(blobs.length - 1)} more`));
   return showList(main, signal, place, {
     title: "Damaged", one: "extent", about: "Reads that need damaged or missing bytes fail; all other reads work.", path: "v1/admin/damaged", member: "damaged", key: (damage) => `${damage.content} ${damage.part} ${damage.offset}`,
     columns: [
@@ -43,8 +43,8 @@ export function damagedPage(main, _parts, signal, place) {
     ],
     cells: (damage) => [nameOf(damage), bytes(damage.damagedBytes), time(damage.since), damage.reason],
     open: (damage) => showFacts("Damaged bytes", [
-      ["Blobs", damage.blobs.length === 0 ? "none: an upload's part" : h("ul", { class: "what" }, damage.blobs.map(({ account, name }) =>
-        h("li", null, h("a", { href: link("blob", account, name), onclick: ({ target }) => target.closest("dialog").close() }, visible(account), " / ", visible(name)))))],
+      ["Blobs", damage.blobs.length === 0 ? "none: an upload's part" : h("ul", { class: "what" }, damage.blobs.map(({ account, name, version }) =>
+        h("li", null, h("a", { href: link("blob", account, name), onclick: ({ target }) => target.closest("dialog").close() }, visible(account), " / ", visible(name)), version && [", version ", h("code", null, version)])))],
       ["Reason", damage.reason], ["Since", time(damage.since)], ["Damaged", `${bytes(damage.damagedBytes)} of ${bytes(damage.size)}, at offset ${count(damage.offset)} of part ${count(damage.part)}`],
       ["Content", h("code", null, damage.content)], ["Object", damage.object ? h("code", null, damage.object) : "none: the database has the bytes"],
     ]),

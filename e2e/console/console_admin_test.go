@@ -303,21 +303,29 @@ func TestConsoleOfSomeAccounts(t *testing.T) {
 }
 
 // TestConsoleShowsDamageAndProtection: a damaged blob is a row with its facts and a link to it, and
-// an account has badges of its public access block, of its permission and of its public list.
+// so is a kept version; and an account has badges for its public access block, its permission and
+// its public list.
 func TestConsoleShowsDamageAndProtection(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Addr: "localhost:0", Dirty: true, Damaged: true, Flags: []string{"--s3-addr", "127.0.0.1:0"}})
 	for _, name := range []string{"torn <one>", "whole"} {
 		s.Must(204, "PUT", e2e.BlobTarget("team-a", name), e2e.Content(1, 10_000+len(name)))
 	}
+	keepVersions(s, "team-b")
+	kept := s.Must(204, "PUT", e2e.BlobTarget("team-b", "old"), e2e.Content(2, 10_010)).Header.Get("Blob-Version")
+	s.Must(204, "DELETE", e2e.BlobTarget("team-b", "old"), nil)
 	s.Stop()
 	e2e.Execute(t, s.Data, `UPDATE bodies SET body = CAST(substr(body, 1, 7000) || x'00' || substr(body, 7002) AS BLOB) WHERE length(body) = 10010`)
 	s.Launch()
-	s.WantDamaged(e2e.BlobTarget("team-a", "torn <one>"))
+	s.WantDamaged(e2e.BlobTarget("team-a", "torn <one>"), e2e.VersionTarget("team-b", kept, "old"))
 	p := openConsole(t, s, "#/admin/damaged")
 	p.untilText("[role=grid]", "team-a / torn <one>")
-	p.untilText(".sub[role=status]", "1 extent")
+	p.untilText(".sub[role=status]", "2 extents")
 	p.screenshots("admin-torn")
+	p.untilText("[role=grid]", "team-b / old, a kept version")
+	evaluate[bool](p, `(document.querySelector("[role=grid] [aria-rowindex='3']").click(), true)`)
+	p.untilText("dialog", "team-b / old, version "+kept)
+	p.press("Close")
 	evaluate[bool](p, `(document.querySelector("[role=grid] [aria-rowindex='2']").click(), true)`)
 	p.untilText("dialog", "none: the database has the bytes")
 	p.untilText("dialog", "9.8 KiB, at offset 0 of part 0")

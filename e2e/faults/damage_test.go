@@ -12,9 +12,10 @@ import (
 	"sluice/test/testenv"
 )
 
-// TestDamagedBodyHeals flips a bit of a small blob in the database. A read is refused before its
-// first byte, and the damage is listed and counted. With the place of a backup the server heals it.
-// Invariant 118.
+// TestDamagedBodyHeals flips bits in a small blob in the database, and in a locked version that a
+// deletion has left. A read is refused before its first byte, and the damage is listed and counted.
+// With the place of a backup the server heals both.
+// Invariants 118, 216.
 func TestDamagedBodyHeals(t *testing.T) {
 	t.Parallel()
 	s := e2e.Start(t, e2e.Options{Dirty: true, Damaged: true, Flags: []string{"--admin-addr", "127.0.0.1:0"}})
@@ -22,6 +23,10 @@ func TestDamagedBodyHeals(t *testing.T) {
 	body := e2e.Content(1, 10_000)
 	s.Must(204, "PUT", small, body)
 	s.Must(204, "PUT", other, body[:5000])
+	s.Must(200, "PUT", "/v1/admin/versions/team", []byte(`{"keep":"on","locks":{}}`), "If-Match", "*")
+	id := s.Must(204, "PUT", e2e.BlobTarget("team", "kept"), body, "Blob-Hold", "true").Header.Get("Blob-Version")
+	s.Must(204, "DELETE", e2e.BlobTarget("team", "kept"), nil)
+	kept := e2e.VersionTarget("team", id, "kept")
 	place := filepath.Join(t.TempDir(), "backups")
 	if r := e2e.StartBackup(t, nil, place, "--data", s.Data).Wait(); r.Code != 0 {
 		t.Fatalf("backup: %+v", r)
@@ -29,16 +34,21 @@ func TestDamagedBodyHeals(t *testing.T) {
 	s.Stop()
 	e2e.Execute(t, s.Data, `UPDATE bodies SET body = CAST(substr(body, 1, 7000) || x'00' || substr(body, 7002) AS BLOB) WHERE length(body) = 10000`)
 	s.Launch()
-	s.WantDamaged(small)
+	s.WantDamaged(small, kept)
 	s.Holds(other, body[:5000])
-	e2e.UntilDamaged(t, []string{small}, "--data", s.Data)
+	e2e.UntilDamaged(t, []string{small, kept}, "--data", s.Data)
+	if r := e2e.SluiceRuns(t, "check", "--recorded", "--data", s.Data); !strings.Contains(r.Stdout, "team/kept, version "+id+": ") {
+		t.Errorf("the check does not name the version %s: %+v", id, r)
+	}
 	s.Stop()
 
 	s.Options.Flags = []string{"--heal-from", place}
 	s.Launch()
 	e2e.UntilDamaged(t, nil, "--data", s.Data)
 	s.Holds(small, body)
+	s.Holds(kept, body)
 	s.Holds(other, body[:5000])
+	e2e.CheckProblem(t, s.Do("DELETE", kept, nil), 403, "locked")
 	s.Stop()
 	e2e.CheckClean(t, nil, "--data", s.Data)
 }

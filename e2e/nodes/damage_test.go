@@ -18,7 +18,8 @@ import (
 	"sluice/test/testenv"
 )
 
-// keptBlobs are blobs of a cluster that nobody changes, and that a backup in the bucket has.
+// keptBlobs are a cluster's blobs and locked versions that nobody changes, and that a backup in the
+// bucket has.
 type keptBlobs struct {
 	t      *testing.T
 	c      *e2e.Cluster
@@ -27,21 +28,28 @@ type keptBlobs struct {
 	bodies map[string][]byte // by target
 }
 
-// keep stores blobs, every third one small, and makes a backup.
+// keep stores blobs, every third one small and every fifth one deleted, so that a version with a
+// lock has its bytes, and makes a backup.
 func keep(t *testing.T, c *e2e.Cluster, n int) *keptBlobs {
 	t.Helper()
 	k := &keptBlobs{t: t, c: c, bodies: map[string][]byte{}}
 	k.place = fmt.Sprintf("s3://%s/backups?endpoint=http://%s&path-style=on", c.Objects.Bucket, c.Objects.Addr)
 	k.conn = testenv.Must(pgx.Connect(t.Context(), c.Database.DSN()))(t)
 	t.Cleanup(func() { _ = k.conn.Close(context.Background()) })
+	c.Nodes[0].Must(200, "PUT", "/v1/admin/versions/kept", []byte(`{"keep":"on","locks":{}}`), "If-Match", "*")
 	for i := range n {
 		size := 100_000 + i
 		if i%3 == 0 {
 			size = 1_000 + i
 		}
-		target := e2e.BlobTarget("kept", fmt.Sprint("blob", i))
-		k.bodies[target] = e2e.Content(uint64(i), size)
-		c.Nodes[i%len(c.Nodes)].Must(204, "PUT", target, k.bodies[target])
+		node, name, body := c.Nodes[i%len(c.Nodes)], fmt.Sprint("blob", i), e2e.Content(uint64(i), size)
+		target := e2e.BlobTarget("kept", name)
+		stored := node.Must(204, "PUT", target, body, "Blob-Hold", fmt.Sprint(i%5 == 4))
+		if i%5 == 4 {
+			node.Must(204, "DELETE", target, nil)
+			target = e2e.VersionTarget("kept", stored.Header.Get("Blob-Version"), name)
+		}
+		k.bodies[target] = body
 	}
 	k.backUp()
 	return k
@@ -71,7 +79,7 @@ func (k *keptBlobs) damage(random *rand.Rand, n int) (damaged []string) {
 		var object *string
 		name := target[strings.LastIndex(target, "/")+1:]
 		err := k.conn.QueryRow(k.t.Context(), `SELECT b.content, convert_from(e.object, 'UTF8') FROM blobs b JOIN extents e ON e.content = b.content
-			WHERE convert_from(b.account, 'UTF8') = 'kept' AND convert_from(b.name_head, 'UTF8') = $1`, name).Scan(&content, &object)
+			WHERE b.account IN ('kept', '~~kept') AND substring(b.name_head FROM 1 FOR length($1::bytea) + 1) IN ($1, $1 || '\x00'::bytea)`, []byte(name)).Scan(&content, &object)
 		testenv.OK(k.t, err)
 		switch {
 		case object == nil:

@@ -150,7 +150,7 @@ func versionRestated(p *probe) {
 		p.Must(got.Metadata == fmt.Sprint("restated", i) && got.Modified.Equal(b.Modified) && got.Size == b.Size, "restated: %+v", got)
 	}
 	p.Must(len(p.versions("n")) == 2, "%d versions", len(p.versions("n")))
-	p.Equal(dbtest.Value(p.Store.BlobsWith(p.Ctx, []metastore.ContentID{first.Content})), []metastore.BlobContent{{BlobName: named("n"), Content: first.Content}}, "the blob that has a version's content")
+	p.Equal(dbtest.Value(p.Store.BlobsWith(p.Ctx, []metastore.ContentID{first.Content})), []metastore.BlobContent{{BlobName: named("n"), Version: metastore.VersionOf(&first), Content: first.Content}}, "the version with a content")
 	p.Audited()
 }
 

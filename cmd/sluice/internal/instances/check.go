@@ -267,7 +267,11 @@ func (c *Check) printOne(out io.Writer, d *wire.Damage) error {
 		return cli.PrintLine(out, "a part of an upload: "+damage)
 	}
 	for _, b := range d.Blobs {
-		if err := cli.PrintLine(out, terminal.Name(b.Account+"/"+b.Name)+": "+damage); err != nil {
+		of := terminal.Name(b.Account + "/" + b.Name)
+		if b.Version != "" {
+			of += ", version " + b.Version
+		}
+		if err := cli.PrintLine(out, of+": "+damage); err != nil {
 			return err
 		}
 	}

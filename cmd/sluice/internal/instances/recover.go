@@ -128,7 +128,7 @@ func describeSetback(f instance.Setback, chain bool) []string {
 	if f.Missing > 0 {
 		add("Objects that are missing or damaged: %d, with %s. Blobs that cannot be read: %s.", f.Missing, units.Bytes(f.MissingBytes), f.Count())
 		for _, b := range f.Blobs {
-			add("  %s/%s", terminal.Name(b.Account), terminal.Name(b.Name))
+			add("  %s", terminal.Name(b))
 		}
 		if more := f.DamagedBlobs - int64(len(f.Blobs)); more > 0 {
 			add("  and %d others", more)

@@ -161,8 +161,8 @@ func (s *Metastore) BlobsWith(ctx context.Context, contents []metastore.ContentI
 				if wanted[b.Content] {
 					found := b
 					found.Name += tail
-					if of, _, ok := metastore.KeptBlob(found.Account, found.Name); ok {
-						found.BlobName = of
+					if of, modified, ok := metastore.KeptBlob(found.Account, found.Name); ok {
+						found.BlobName, found.Version = of, metastore.VersionOf(&metastore.Blob{Modified: modified, Content: found.Content})
 					}
 					list = append(list, found)
 				}
@@ -172,7 +172,7 @@ func (s *Metastore) BlobsWith(ctx context.Context, contents []metastore.ContentI
 	slices.SortStableFunc(list, func(a, b metastore.BlobContent) int {
 		return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Name, b.Name), bytes.Compare(a.Content[:], b.Content[:]))
 	})
-	return slices.Compact(list), err // versions may have one content
+	return list, err
 }
 
 // HealExtent implements metastore.Integrity.
