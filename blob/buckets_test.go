@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"sluice/access/actions"
 	"sluice/blob"
 	"sluice/database"
 	"sluice/metastore"
@@ -128,4 +130,44 @@ func TestBucketsAreDeletedBesideWrites(t *testing.T) {
 		}
 		testenv.Equal(t, testenv.Must(f.HasBucket(t.Context(), account))(t), true, "the bucket is there")
 	}
+}
+
+// TestBucketsWithVersionsStay: a bucket is not deleted while a blob or a marker has a version that
+// is kept, locked or not, or a mark alone, whatever is written meanwhile. Its versions, locks and
+// rules stay.
+// Invariants 208, 216.
+func TestBucketsWithVersionsStay(t *testing.T) {
+	f := newFixture(t, blob.Options{})
+	f.keep(t)
+	testenv.OK(t, f.CreateBucket(t.Context(), "a", ""))
+	f.setRules(t, "a", metastore.Rule{ID: "a", ExpireDays: 1})
+	refused := func(with string) {
+		t.Helper()
+		testenv.Is(t, f.DeleteBucket(t.Context(), "a"), blob.ErrBucketNotEmpty, "the deletion of a bucket with %s", with)
+		testenv.Equal(t, len(testenv.Must(f.meta.Rules(t.Context(), "a"))(t).Rules), 1, "rules of a bucket with %s", with)
+	}
+	for _, key := range []string{"name", "dir/"} {
+		for _, lock := range []metastore.Lock{{}, {Hold: true}, {Mode: metastore.LockGovernance, Until: f.clock.Now().Add(time.Hour)}} {
+			at := blob.Place("a", key)
+			b := testenv.Must(f.Put(t.Context(), blob.PutOptions{Account: at.Account, Name: at.Name, Lock: lock}, strings.NewReader("x"), 1))(t)
+			refused("a blob")
+			var both sync.WaitGroup
+			both.Go(func() { testenv.Check(t, f.Delete(t.Context(), at.Account, at.Name, nil)) })
+			refused("a blob that is deleted meanwhile")
+			both.Wait()
+			refused("a kept version")
+			v := metastore.VersionName{BlobName: at, Version: metastore.VersionOf(&b)}
+			if lock != (metastore.Lock{}) {
+				testenv.Is(t, testenv.Error(f.DeleteVersion(t.Context(), metastore.Deletion{VersionName: v})), metastore.ErrLocked, "the deletion of a locked version")
+				no, bypass := false, func(*metastore.Blob, metastore.Lock) (*actions.Act, error) { return nil, nil }
+				testenv.Must(f.SetLock(t.Context(), metastore.LockChange{VersionName: v, Retention: &metastore.Lock{}, Hold: &no, Bypass: bypass}))(t)
+			}
+			testenv.Must(f.DeleteVersion(t.Context(), metastore.Deletion{VersionName: v}))(t)
+			refused("a mark alone")
+			mark := testenv.Must(f.ListKeyVersions(t.Context(), metastore.VersionQuery{ListQuery: metastore.ListQuery{Account: "a", Limit: 2}}))(t).Versions
+			testenv.Equal(t, len(mark), 1, "marks")
+			testenv.Must(f.DeleteVersion(t.Context(), metastore.Deletion{VersionName: metastore.VersionName{BlobName: at, Version: metastore.VersionOf(&mark[0])}}))(t)
+		}
+	}
+	testenv.OK(t, f.DeleteBucket(t.Context(), "a"))
 }
