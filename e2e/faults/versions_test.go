@@ -2,8 +2,10 @@ package faults
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,63 +51,144 @@ func setClock(t *testing.T, file string, ahead time.Duration) {
 	testenv.OK(t, os.Rename(file+".next", file)) // the server reads a whole one
 }
 
-// TestRestoredVersionsWait restores a backup with kept versions and a mark, which are due. They
-// stay until the task is resumed, and newer commits elsewhere have other ids. The command lists the
-// rights that have come back.
-// Invariants 209, 215.
-func TestRestoredVersionsWait(t *testing.T) {
-	t.Parallel()
-	s := e2e.Start(t, e2e.Options{})
-	s.Must(200, "POST", "/v1/admin/tasks/versions/pause", nil)
+// goneBack serves an instance that will go back to this moment. It has a valid key, places that
+// are blocked and public, kept versions and a mark, which are due, and a rule that would remove a
+// blob.
+type goneBack struct {
+	*e2e.Server
+	key string // its id
+}
+
+func newGoneBack(t *testing.T, o e2e.Options) goneBack {
+	t.Helper()
+	s := e2e.Start(t, o)
+	for _, name := range waiting {
+		s.Must(200, "POST", "/v1/admin/tasks/"+name+"/pause", nil)
+	}
 	s.Must(200, "PUT", "/v1/admin/versions/team", []byte(`{"keep":"on","for":"1s"}`), "If-Match", "*")
 	for _, content := range []string{"first", "second"} {
 		s.Must(204, "PUT", e2e.BlobTarget("team", "a"), []byte(content))
 	}
 	s.Must(200, "POST", e2e.BlobTarget("team", "a"), []byte(`{"copyTo":{"blobName":"copy"}}`), "Content-Type", "application/json")
 	s.Must(204, "DELETE", e2e.BlobTarget("team", "a"), nil)
+	s.Must(204, "PUT", e2e.BlobTarget("logs", "old"), []byte("old"))
+	s.Must(200, "PUT", "/v1/admin/rules/logs", []byte(`{"rules":[{"id":"old","prefix":"old","expireOn":"2026-01-01T00:00:00Z"}]}`), "If-Match", "*")
 	key := strings.Split(s.NewKey("--scopes", "read", "--accounts", "team", "--label", "returned"), "_")[1]
 	s.Must(200, "PATCH", "/v1/admin/places/team?blob=copy", []byte(`{"block":"order 7"}`))
-	place, to := filepath.Join(t.TempDir(), "place"), filepath.Join(t.TempDir(), "restored")
-	e2e.Prints(t, "backup", place, "--data", s.Data)
-	newer := s.Must(204, "PUT", e2e.BlobTarget("team", "a"), []byte("newer")).Header.Get("Blob-Version")
+	s.Must(200, "PATCH", "/v1/admin/places/open", []byte(`{"mayOpen":true,"lists":"public"}`))
+	return goneBack{s, key}
+}
 
-	r := e2e.SluiceRuns(t, "restore", place, "--to", to)
-	for _, want := range []string{"Valid keys, perhaps also such as had ended since then: 1. sluice key list --data " + to, "  " + key + " returned\n", "Blocked places", "  team/copy\n"} {
-		if r.Code != 0 || !strings.Contains(r.Stdout, want) {
-			t.Errorf("the restore does not print %q: %+v", want, r)
+// waiting are the tasks that wait for the operator.
+var waiting = []string{"versions", "rules"}
+
+// named checks that a command has named all that has come back in a folder, in text and in JSON.
+func (g goneBack) named(text, printed, data string) {
+	g.T.Helper()
+	lines := []string{"Valid keys, perhaps also such as had ended since then: 1. sluice key list --data " + data, "  " + g.key + " returned\n",
+		"Blocked places", "  team/copy\n", "Places that are open to everybody", "  open/\n"}
+	for _, name := range waiting {
+		lines = append(lines, "The task "+name+" removes nothing before sluice task resume "+name+" --data "+data)
+	}
+	for _, want := range lines {
+		if !strings.Contains(text, want) {
+			g.T.Errorf("the command does not print %q: %s", want, text)
 		}
 	}
-	var printed struct{ Returned instance.Returned }
-	r = e2e.SluiceRuns(t, "restore", place, "--to", to+"2", "--json")
-	if err := json.Unmarshal([]byte(r.Stdout), &printed); err != nil || printed.Returned.KeyCount != 1 || printed.Returned.Keys[0].ID != key || printed.Returned.BlockedCount != 1 || printed.Returned.PublicCount != 0 {
-		t.Errorf("the restore prints %+v, %v", r, err)
+	var found struct{ Returned instance.Returned }
+	err := json.Unmarshal([]byte(printed), &found)
+	if r := found.Returned; err != nil || r.KeyCount != 1 || r.Keys[0].ID != g.key || r.BlockedCount != 1 || r.PublicCount != 1 || fmt.Sprint(r.Waiting) != fmt.Sprint(waiting) {
+		g.T.Errorf("the command prints %s, %v", printed, err)
 	}
-	e2e.CheckClean(t, nil, "--data", to)
+}
 
-	n := e2e.Start(t, e2e.Options{Data: to, Dirty: true, Flags: observed, Tuning: purging})
+// wait checks that a server deletes no versions and applies no rules before the operator has
+// resumed each task, and does so then. meanwhile is called while they wait.
+func (g goneBack) wait(n *e2e.Server, reason string, meanwhile func()) {
+	g.T.Helper()
 	n.Logged("a background task waits until it is resumed")
-	due(t, []*e2e.Server{n})
-	kept := func() int64 {
-		var page wire.AccountPage
-		n.Must(200, "GET", "/v1/accounts", nil).Decode(t, &page)
-		return page.Accounts[0].Versions
-	}
-	testenv.Equal(t, kept(), 3, "versions that are kept")
+	due(n.T.(*testing.T), []*e2e.Server{n})
 	var list wire.TaskList
-	n.Must(200, "GET", "/v1/admin/tasks", nil).Decode(t, &list)
+	n.Must(200, "GET", "/v1/admin/tasks", nil).Decode(g.T, &list)
+	waits := 0
 	for _, one := range list.Tasks {
-		if one.Task == "versions" && (!strings.HasPrefix(one.Reason, "the instance was restored from a backup of ") || one.Due == nil || one.Due.Versions != 3 || one.Due.Bytes != 11) {
-			t.Errorf("the task is %+v", one)
+		if slices.Contains(waiting, one.Task) && strings.HasPrefix(one.Reason, reason) && (one.Task != "versions" || one.Due != nil && one.Due.Versions == 3 && one.Due.Bytes == 11) {
+			waits++
 		}
 	}
+	testenv.Equal(g.T, waits, len(waiting), "tasks that wait, %+v", list.Tasks)
 	if line := n.Sluice("task", "list").Stdout; !strings.Contains(line, "; it would delete 3 versions with 11 B now\n") {
-		t.Errorf("task list prints %s", line)
+		g.T.Errorf("task list prints %s", line)
 	}
-	if id := n.Must(204, "PUT", e2e.BlobTarget("team", "a"), []byte("newer")).Header.Get("Blob-Version"); id == newer {
-		t.Errorf("two commits are the version %s", id)
+	kept := func() (versions int64) {
+		var page wire.AccountPage
+		n.Must(200, "GET", "/v1/accounts", nil).Decode(g.T, &page)
+		for _, a := range page.Accounts {
+			versions += a.Versions
+		}
+		return versions
 	}
-	n.Must(200, "POST", "/v1/admin/tasks/versions/resume", nil)
+	testenv.Equal(g.T, kept(), 3, "versions that are kept")
+	meanwhile()
+	resume := func(task string) {
+		if r := n.Sluice("task", "resume", task); r.Code != 0 {
+			g.T.Errorf("resume %s: %+v", task, r)
+		}
+	}
+	resume("versions")
 	n.Eventually("the versions stay", func() bool { return kept() == 0 })
+	n.ListsOnly("logs", "old")
+	resume("rules")
+	n.Eventually("the rule is not applied", func() bool { return len(n.Names("logs")) == 0 })
 	n.Stop()
+	e2e.CheckClean(g.T, nil, "--data", n.Data)
+}
+
+// TestRestoredVersionsWait restores a backup with kept versions and a mark, which are due, and with
+// a rule. They stay until the tasks are resumed, and newer commits elsewhere have other ids. The
+// command lists the rights that have come back.
+// Invariants 209, 215.
+func TestRestoredVersionsWait(t *testing.T) {
+	t.Parallel()
+	g := newGoneBack(t, e2e.Options{})
+	place, to := filepath.Join(t.TempDir(), "place"), filepath.Join(t.TempDir(), "restored")
+	e2e.Prints(t, "backup", place, "--data", g.Data)
+	newer := g.Must(204, "PUT", e2e.BlobTarget("team", "a"), []byte("newer")).Header.Get("Blob-Version")
+	text, printed := e2e.SluiceRuns(t, "restore", place, "--to", to), e2e.SluiceRuns(t, "restore", place, "--to", to+"2", "--json")
+	g.named(text.Stdout, printed.Stdout, to)
 	e2e.CheckClean(t, nil, "--data", to)
+	n := e2e.Start(t, e2e.Options{Data: to, Dirty: true, Flags: observed, Tuning: purging})
+	g.wait(n, "the instance was restored from a backup of ", func() {
+		if id := n.Must(204, "PUT", e2e.BlobTarget("team", "a"), []byte("newer")).Header.Get("Blob-Version"); id == newer {
+			t.Errorf("two commits are the version %s", id)
+		}
+	})
+}
+
+// TestRecoveredVersionsWait puts an older database into a data folder, and recovers it. The command
+// lists the rights that have come back, and the tasks that wait until they are resumed.
+// Invariants 100, 215.
+func TestRecoveredVersionsWait(t *testing.T) {
+	t.Parallel()
+	g := newGoneBack(t, e2e.Options{Dirty: true, Flags: observed, Tuning: purging}) // it logs the setback as an error
+	g.Stop()
+	file := filepath.Join(g.Data, "meta.db")
+	older := testenv.Must(os.ReadFile(file))(t)
+	g.Restart()
+	for _, task := range waiting {
+		g.Must(200, "POST", "/v1/admin/tasks/"+task+"/resume", nil)
+	}
+	g.Eventually("the rule is not applied", func() bool { return len(g.Names("logs")) == 0 })
+	if r := g.Sluice("key", "revoke", g.key); r.Code != 0 {
+		t.Errorf("revoke: %+v", r)
+	}
+	g.Stop()
+	testenv.OK(t, os.WriteFile(file, older, 0o600))
+	g.Restart()
+	g.Logged("run sluice recover")
+	g.Stop()
+	r := e2e.SluiceRuns(t, "recover", "--data", g.Data, "--yes", "--json")
+	g.named(r.Stderr, r.Stdout, g.Data)
+	g.Restart()
+	g.wait(g.Server, "the instance was set back and recovered", func() {})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // linesOfReturned returns lines with the rights of an instance that has gone back, and the commands
-// that list all.
+// that list all; and with the tasks that wait, and the commands that end that.
 func linesOfReturned(l instance.Location, r instance.Returned) (lines []string) {
 	at := " --data " + cmp.Or(l.Data, "DIR")
 	if l.Meta != "" {
@@ -35,6 +35,9 @@ func linesOfReturned(l instance.Location, r instance.Returned) (lines []string) 
 	add(r.KeyCount, "Valid keys", "key list", keys)
 	add(r.BlockedCount, "Blocked places", "place list", placesOf(r.Blocked))
 	add(r.PublicCount, "Places that are open to everybody", "place list", placesOf(r.Public))
+	for _, name := range r.Waiting {
+		lines = append(lines, fmt.Sprintf("The task %s removes nothing before sluice task resume %s%s; sluice task list%s shows why.", name, name, at, at))
+	}
 	return lines
 }
 
