@@ -7,30 +7,42 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Versioners are clients that write and delete the same few blobs of an account that keeps
 // versions, at several nodes at once. Each acknowledged commit and removal must be one version, for
-// ever.
+// ever. In an account with locks versions may go, for each name has at most one without a lock, and
+// clients delete some for good; but none with an acknowledged lock.
 type Versioners struct {
 	T     testing.TB
 	Nodes []*Server
 
+	locks   bool
 	made    atomic.Int64
 	mu      sync.Mutex
-	acked   map[string]string // versions with their contents; "": a mark
-	unknown map[string]bool   // contents of requests without a response
-	removed int               // removals without a response
+	acked   map[string]*acknowledged // by the version's id
+	unknown map[string]bool          // contents of requests without a response
+	removed int                      // removals without a response
+}
+
+// acknowledged is a version that a response has named.
+type acknowledged struct {
+	name, content string // "": a mark
+	locked, gone  bool   // a response has acknowledged its lock, its deletion
 }
 
 // VersionedAccount is the account of Versioners.
 const VersionedAccount = "versioned"
 
-// NewVersioners lets the account keep versions.
-func NewVersioners(t testing.TB, nodes []*Server) *Versioners {
+// VersionSettings are the settings for NewVersioners, by their subject.
+var VersionSettings = map[string]string{"all versions": `{"keep":"on"}`, "locks": `{"keep":"on","most":1,"locks":{}}`}
+
+// NewVersioners gives the account a setting.
+func NewVersioners(t testing.TB, nodes []*Server, setting string) *Versioners {
 	t.Helper()
-	nodes[0].Must(200, "PUT", "/v1/admin/versions/"+VersionedAccount, []byte(`{"keep":"on"}`), "If-Match", "*")
-	return &Versioners{T: t, Nodes: nodes, acked: map[string]string{}, unknown: map[string]bool{}}
+	nodes[0].Must(200, "PUT", "/v1/admin/versions/"+VersionedAccount, []byte(setting), "If-Match", "*")
+	return &Versioners{T: t, Nodes: nodes, locks: strings.Contains(setting, "locks"), acked: map[string]*acknowledged{}, unknown: map[string]bool{}}
 }
 
 // Made returns how many requests were begun.
@@ -43,7 +55,8 @@ func (v *Versioners) Write(requests int) {
 	for i := range 6 {
 		clients.Go(func() {
 			for n := range requests {
-				if !v.write(v.Nodes[(i+n)%len(v.Nodes)], BlobTarget(VersionedAccount, fmt.Sprint("name", (i+n)%3)), (i+n)%5 == 4) {
+				on, name := v.Nodes[(i+n)%len(v.Nodes)], fmt.Sprint("name", (i+n)%3)
+				if !v.write(on, name, n%4 == 0, (i+n)%5 == 4) || v.locks && !v.change(on, n%2 == 0) {
 					return
 				}
 			}
@@ -54,12 +67,16 @@ func (v *Versioners) Write(requests int) {
 }
 
 // write makes a request, and reports whether it had a response.
-func (v *Versioners) write(on *Server, target string, remove bool) bool {
-	method, content := "PUT", fmt.Sprint("content ", v.made.Add(1))
+func (v *Versioners) write(on *Server, name string, hold, remove bool) bool {
+	method, content, target := "PUT", fmt.Sprint("content ", v.made.Add(1)), BlobTarget(VersionedAccount, name)
 	if remove {
 		method, content = "DELETE", ""
 	}
-	r, err := on.Try(method, target, []byte(content))
+	var fields []string
+	if hold = hold && v.locks && !remove; hold {
+		fields = []string{"Blob-Hold", "true"}
+	}
+	r, err := on.Try(method, target, []byte(content), fields...)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
@@ -71,10 +88,45 @@ func (v *Versioners) write(on *Server, target string, remove bool) bool {
 		v.T.Errorf("%s %s: %v", method, target, r)
 	case !remove || r.Header.Get("Blob-Version") != "": // there may be no blob to remove
 		id := r.Header.Get("Blob-Version")
-		if _, twice := v.acked[id]; id == "" || twice {
+		if v.acked[id] != nil || id == "" {
 			v.T.Errorf("%s %s has the version %q, of another commit or of none", method, target, id)
 		}
-		v.acked[id] = content
+		v.acked[id] = &acknowledged{name: name, content: content, locked: hold}
+	}
+	return err == nil
+}
+
+// change locks or deletes a version that another request has stored, and reports whether it had a
+// response.
+func (v *Versioners) change(on *Server, lock bool) bool {
+	v.mu.Lock()
+	var id string
+	var of *acknowledged
+	for id, of = range v.acked { // in a random order
+		break
+	}
+	v.mu.Unlock()
+	if of == nil {
+		return true
+	}
+	v.made.Add(1)
+	target := VersionTarget(VersionedAccount, id, of.name)
+	method, body := "DELETE", ""
+	if lock {
+		until := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
+		method, body = "PATCH", `{"retention":{"mode":"compliance","until":"`+until+`"}}`
+	}
+	r, err := on.Try(method, target, []byte(body))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case err != nil:
+	case r.Status == http.StatusOK && lock:
+		of.locked = true
+	case r.Status == http.StatusNoContent && !lock:
+		of.gone = true
+	case r.Status != http.StatusForbidden && r.Status != http.StatusNotFound:
+		v.T.Errorf("%s %s: %v", method, target, r)
 	}
 	return err == nil
 }
@@ -83,7 +135,7 @@ func (v *Versioners) write(on *Server, target string, remove bool) bool {
 func (v *Versioners) Check(on *Server) {
 	v.T.Helper()
 	list := on.AllVersions(VersionedAccount)
-	found := map[string]bool{}
+	found := map[string]ListedVersion{}
 	var kept, bytes, blobs, marks int64
 	for i, b := range list {
 		if i > 0 && b.Name == list[i-1].Name && !strictlyOlder(b.Version, list[i-1].Version) {
@@ -94,30 +146,40 @@ func (v *Versioners) Check(on *Server) {
 		} else {
 			kept, bytes = kept+1, bytes+b.Size
 		}
-		content, known := v.acked[b.Version]
-		found[b.Version] = true
+		of := v.acked[b.Version]
+		found[b.Version] = b
 		if b.Deleted {
-			if !known {
+			if of == nil {
 				marks++
 			}
 			continue
 		}
-		got := string(on.Must(200, "GET", "/v1/versions/"+VersionedAccount+"/"+b.Version+"/"+b.Name, nil).Body)
-		if !known && v.unknown[got] {
-			content, known, v.acked[b.Version] = got, true, got
+		got := string(on.Must(200, "GET", VersionTarget(VersionedAccount, b.Version, b.Name), nil).Body)
+		if of == nil && v.unknown[got] {
+			of = &acknowledged{name: b.Name, content: got}
+			v.acked[b.Version] = of
 			delete(v.unknown, got)
 		}
-		if !known || got != content {
-			v.T.Errorf("%s of %s has %q, and %q was stored (%t)", b.Version, b.Name, got, content, known)
+		if of == nil || got != of.content {
+			v.T.Errorf("%s of %s has %q, and was stored as %+v", b.Version, b.Name, got, of)
 		}
 	}
-	for id, content := range v.acked {
-		if !found[id] {
-			v.T.Errorf("the acknowledged version %s of %q is not there", id, content)
+	locked := 0
+	for id, of := range v.acked {
+		b, there := found[id]
+		if there && of.gone || !there && (of.locked || !v.locks) {
+			v.T.Errorf("of the version %s it is acknowledged that it is %+v; it is there: %t", id, of, there)
 		}
+		if !there || !of.locked {
+			continue
+		}
+		if locked++; !b.Hold && b.Retention == nil {
+			v.T.Errorf("the version %s has lost its lock", id)
+		}
+		CheckProblem(v.T, on.Do("DELETE", VersionTarget(VersionedAccount, id, of.name), nil), http.StatusForbidden, "locked")
 	}
-	if len(found) != len(list) || marks > int64(v.removed) {
-		v.T.Errorf("of %d versions %d are different, and %d marks are of nobody", len(list), len(found), marks)
+	if len(found) != len(list) || marks > int64(v.removed) || v.locks && locked == 0 {
+		v.T.Errorf("of %d versions %d are different, %d marks are of nobody, and %d have locks", len(list), len(found), marks, locked)
 	}
 	var accounts struct {
 		Accounts []struct{ Blobs, Versions, VersionBytes int64 }
@@ -136,6 +198,8 @@ type ListedVersion struct {
 	Name, Version    string
 	Size             int64
 	Current, Deleted bool
+	Hold             bool
+	Retention        *struct{ Mode string }
 }
 
 // AllVersions returns an account's versions, in order.

@@ -17,31 +17,38 @@ import (
 )
 
 // TestVersionsOfAKilledServer kills a server while its clients write and delete the same blobs, and
-// sets its clock back: what was acknowledged is a version, once, and a name's versions ascend.
-// Invariant 209.
+// sets its clock back: each acknowledged commit is a version, once, and a name's versions ascend.
+// In an account with locks, clients also lock and delete versions: no locked one goes.
+// Invariants 209, 216.
 func TestVersionsOfAKilledServer(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "ahead")
-	setClock(t, file, 0)
-	s := e2e.Start(t, e2e.Options{Dirty: true, Wrapper: []string{"env", "SLUICE_TEST_CLOCK=" + file}, Tuning: purging})
-	v := e2e.NewVersioners(t, []*e2e.Server{s})
-	for round := range 4 {
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			v.Write(100)
-		}()
-		before := v.Made()
-		e2e.Await(t, "nothing is written", func() bool { return v.Made() > before+60 })
-		s.Kill()
-		<-ended
-		setClock(t, file, -time.Duration(round)*time.Hour)
-		s.Restart()
-		v.Write(5)
-		v.Check(s)
+	for about, setting := range e2e.VersionSettings {
+		t.Run(about, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "ahead")
+			setClock(t, file, 0)
+			s := e2e.Start(t, e2e.Options{Dirty: true, Wrapper: []string{"env", "SLUICE_TEST_CLOCK=" + file}, Tuning: purging})
+			v := e2e.NewVersioners(t, []*e2e.Server{s}, setting)
+			for round := range 4 {
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					v.Write(100)
+				}()
+				before := v.Made()
+				e2e.Await(t, "nothing is written", func() bool { return v.Made() > before+60 })
+				s.Kill()
+				<-ended
+				setClock(t, file, -time.Duration(round)*time.Hour)
+				s.Restart()
+				v.Check(s)
+				v.Write(5)
+				v.Check(s)
+			}
+			s.Stop()
+			e2e.CheckClean(t, nil, "--data", s.Data)
+		})
 	}
-	s.Stop()
-	e2e.CheckClean(t, nil, "--data", s.Data)
 }
 
 // setClock sets the clock of a server that the file was named for.
