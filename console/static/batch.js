@@ -17,7 +17,7 @@ const lastAnswers = 3000;
 /**
  * @typedef {{name: string, size?: number, etag?: string, lastModified?: string}} Listed
  * @typedef {Listed & {kind: "folder"|"blob"}} Item
- * @typedef {Listed & {size: number, version?: string, expires?: string, replaces?: string, fresh?: boolean, deleted?: number}} Counted restored with the last members
+ * @typedef {Listed & {size: number, version?: string, expires?: string, replaces?: string, fresh?: boolean, deleted?: number, ruled?: boolean}} Counted restored with the last members
  * @typedef {{item: Item, blobs: Counted[], bytes: number}} Part
  */
 

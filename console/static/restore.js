@@ -27,10 +27,11 @@ export async function restoreItems(account, items, proposes = false) {
       return countVersions(account, items, proposed, signal, progress);
     },
     none: "Nothing in it is to be restored.",
-    fields: [h("label", { for: at.id }, "As it was at"), at, h("p", { class: "sub", id: "restore-about" }, "Empty: all that is deleted, as it was before. With a time, blobs that have other content since are replaced, too.")],
+    fields: [h("label", { for: at.id }, "As it was at"), at, h("p", { class: "sub", id: "restore-about" }, "Empty: all that is deleted, as it was before; of a folder, not what has expired or a rule has removed. With a time, that too, and blobs that have other content since are replaced.")],
     sentence: (text, found) => {
-      const replaced = found.filter((blob) => !blob.fresh).length;
-      return [`${text} of account `, visible(account), " will be restored", replaced > 0 ? `; ${replaced} of them replace what is there now.` : "."];
+      const replaced = found.filter((blob) => !blob.fresh).length, ruled = found.filter((blob) => blob.ruled).length;
+      return [`${text} of account `, visible(account), " will be restored", replaced > 0 ? `; ${replaced} of them replace what is there now.` : ".",
+        ruled > 0 ? ` A rule has removed ${ruled} of them, and may remove them again.` : ""];
     },
   });
   return blobs && carryOut({ verb: "restore", account }, blobs);

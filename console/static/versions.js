@@ -92,9 +92,10 @@ export async function countVersions(account, items, at, signal, progress) {
   for (const item of items) {
     const part = { item, blobs: [], bytes: 0 }, folder = item.kind === "folder";
     const add = ({ name, current, then, mark }) => {
-      if (!then || current?.version === then.version || (current && then.etag && current.etag === then.etag) || (folder && !at && (expired(then) || mark?.by?.startsWith("rule:")))) return;
+      const ruled = !current && mark?.by?.startsWith("rule:");
+      if (!then || current?.version === then.version || (current && then.etag && current.etag === then.etag) || (folder && !at && (expired(then) || ruled))) return;
       const { size, etag, version, expires } = then;
-      part.blobs.push({ name, size, etag, version, expires: Date.parse(expires) > Date.now() ? expires : undefined, replaces: current?.etag, fresh: !current, deleted: Date.parse(mark?.lastModified) });
+      part.blobs.push({ name, size, etag, version, expires: Date.parse(expires) > Date.now() ? expires : undefined, replaces: current?.etag, fresh: !current, deleted: Date.parse(mark?.lastModified), ruled });
       part.bytes += size;
     };
     let open, ended = false;

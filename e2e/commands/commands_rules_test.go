@@ -1,18 +1,20 @@
 package commands
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/e2e"
 	"sluice/test/testenv"
 )
 
 // TestRules sets rules from a file after it has shown what they remove, and sees their run. A name
-// restores what a rule has removed, and a prefix does not.
+// restores what a rule has removed, and a prefix only as of a time.
 // Invariant 214.
 func TestRules(t *testing.T) {
 	t.Parallel()
@@ -47,9 +49,14 @@ func TestRules(t *testing.T) {
 		t.Errorf("a prefix without other deletions: %+v", r)
 	}
 	run(0, "undelete", "team/logs/a")
+	lines := strings.Split(strings.TrimSpace(run(0, "ls", "--versions", "--json", "team/logs/b").Stdout), "\n")
+	var stored versionLine
+	testenv.OK(t, json.Unmarshal([]byte(lines[len(lines)-1]), &stored))
 	if r := run(0, "ls", "-l", "--versions", "team/logs/b"); !strings.Contains(r.Stdout, "rule:logs") {
 		t.Errorf("the mark: %+v", r)
 	}
+	run(0, "undelete", "team/logs/", "--at", stored.Modified.Format(time.RFC3339Nano))
+	s.ListsOnly("team", "kept", "logs/a", "logs/b")
 	if r := run(0, "bucket", "rules"); !regexp.MustCompile(`(?s)^ACCOUNT .*\nteam +2 +20\S+ +20\S+\n$`).MatchString(r.Stdout) {
 		t.Errorf("the accounts: %+v", r)
 	}

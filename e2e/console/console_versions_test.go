@@ -104,6 +104,59 @@ func TestConsoleUndoesDeletions(t *testing.T) {
 	s.Eventually("leaving the page does not send the deletion", func() bool { return slices.Equal(s.Names("0x1"), []string{"c", "f/2"}) })
 }
 
+// secondAfter waits until a whole second has passed since a version was stored, and returns it.
+func secondAfter(s *e2e.Server, v wire.Version) time.Time {
+	s.T.Helper()
+	second := v.LastModified.Truncate(time.Second).Add(time.Second)
+	s.Eventually("the clock stands still", func() bool {
+		return testenv.Must(http.ParseTime(s.Must(200, "GET", "/v1/info", nil).Header.Get("Date")))(s.T).After(second)
+	})
+	return second
+}
+
+// fillTime fills a field for a local time.
+func (p *consolePage) fillTime(field string, at time.Time) {
+	p.t.Helper()
+	p.fill(field, evaluate[string](p, fmt.Sprintf(`(() => { const d = new Date(%d); return new Date(d - d.getTimezoneOffset() * 60000).toISOString().slice(0, 19); })()`, at.UnixMilli())))
+}
+
+// TestConsoleRestoresBesideRules restores a folder in which somebody has deleted a blob, and a rule
+// has removed a second. Without a time the second stays removed. At a stated time both come back,
+// and the question has the number that a rule has removed.
+// Invariant 214.
+func TestConsoleRestoresBesideRules(t *testing.T) {
+	t.Parallel()
+	s, p := openLocal(t, "#/blobs/team/docs%2F")
+	keepVersions(s, "team")
+	for _, name := range []string{"docs/a", "docs/log"} {
+		store(s, "team", name, "text/plain", name)
+	}
+	noon := secondAfter(s, versionsOf(s, "team")[1])
+	s.Must(204, "DELETE", e2e.BlobTarget("team", "docs/a"), nil)
+	s.Must(200, "PUT", "/v1/admin/rules/team", []byte(`{"rules":[{"id":"logs","prefix":"docs/log","expireOn":"2026-01-01T00:00:00Z"}]}`), "If-Match", "*")
+	s.Eventually("the rule is not applied", func() bool { return len(s.Names("team")) == 0 })
+
+	p.to("#/deleted/team/docs%2F", "[role=grid]", "log")
+	p.press("Restore all…")
+	p.untilText("dialog", "not what has expired or a rule has removed")
+	p.untilText("dialog", "1 blob (6 bytes) of account team will be restored.")
+	p.fillTime("#restore-at", noon)
+	p.untilText("dialog", "2 blobs (14 bytes) of account team will be restored. A rule has removed 1 of them, and may remove them again.")
+	p.fill("#restore-at", "")
+	p.untilText("dialog", "1 blob (6 bytes) of account team will be restored.")
+	p.press("Restore")
+	p.untilText("#toasts", "docs/a was restored")
+	s.ListsOnly("team", "docs/a")
+
+	p.press("Restore all…")
+	p.untilText("dialog", "Nothing in it is to be restored.")
+	p.fillTime("#restore-at", noon)
+	p.untilText("dialog", "1 blob (8 bytes) of account team will be restored. A rule has removed 1 of them, and may remove them again.")
+	p.press("Restore")
+	p.untilText("#toasts", "docs/log was restored")
+	s.Holds(e2e.BlobTarget("team", "docs/log"), []byte("docs/log"))
+}
+
 // TestConsoleRestores makes an account keep versions, and restores what another key has deleted: by
 // Undo, from the folder's deleted blobs, as of a time, and from a blob's history. Each shows the
 // key that has deleted it.
@@ -130,11 +183,7 @@ func TestConsoleRestores(t *testing.T) {
 	for _, name := range []string{"docs/a", "docs/z/b"} {
 		s.As(writer).Must(204, "PUT", e2e.BlobTarget("team", name), []byte("first "+name), "Content-Type", "text/plain")
 	}
-	noon := versionsOf(admin, "team")[1].LastModified.Truncate(time.Second).Add(time.Second)
-	s.Eventually("the clock stands still", func() bool {
-		now := testenv.Must(http.ParseTime(admin.Must(200, "HEAD", e2e.BlobTarget("team", "docs/a"), nil).Header.Get("Date")))(t)
-		return now.After(noon)
-	})
+	noon := secondAfter(admin, versionsOf(admin, "team")[1])
 	s.As(writer).Must(204, "PUT", e2e.BlobTarget("team", "docs/a"), []byte("second"), "Content-Type", "text/plain")
 	for _, name := range []string{"docs/a", "docs/z/b"} {
 		s.As(writer).Must(204, "DELETE", e2e.BlobTarget("team", name), nil)
@@ -160,7 +209,7 @@ func TestConsoleRestores(t *testing.T) {
 	p.untilText("[role=grid]", idOf(writer))
 	p.press("Restore all…")
 	p.untilText("dialog", "1 blob (6 bytes) of account team will be restored.")
-	p.fill("#restore-at", evaluate[string](p.consolePage, fmt.Sprintf(`(() => { const d = new Date(%d); return new Date(d - d.getTimezoneOffset() * 60000).toISOString().slice(0, 19); })()`, noon.UnixMilli())))
+	p.fillTime("#restore-at", noon)
 	p.untilText("dialog", "1 blob (12 bytes) of account team will be restored.")
 	p.press("Restore")
 	p.settled("z/")
