@@ -82,6 +82,15 @@ func Value(tb testing.TB, db *engine.DB, query string, in ...any) int64 {
 	return n
 }
 
+// AwaitLock returns when a transaction waits for a lock in a database on PostgreSQL.
+func AwaitLock(tb testing.TB, db *engine.DB) {
+	tb.Helper()
+	for waiting := int64(0); waiting == 0; {
+		waiting = Value(tb, db, `SELECT CAST(COUNT(*) AS BIGINT) FROM pg_catalog.pg_locks WHERE NOT granted AND pid IN
+			(SELECT a.pid FROM pg_catalog.pg_stat_activity a WHERE a.datname = current_database())`)
+	}
+}
+
 // Explain returns PostgreSQL's result for "EXPLAIN" followed by options and a query, on a
 // connection to the database that plans as the engine's connections do.
 func Explain(tb testing.TB, db *engine.DB, conn *pgx.Conn, options, query string, in ...any) string {

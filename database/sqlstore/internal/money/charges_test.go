@@ -176,13 +176,7 @@ func TestLateCommitOfAChargePostgres(t *testing.T) {
 		}
 		returned <- err
 	}()
-	for waits := int64(0); waits == 0; { // until the return waits for the row
-		testenv.OK(t, stores[1].db.Read(t.Context(), func(t *engine.Tx) error {
-			_, err := t.Row(`SELECT CAST(COUNT(*) AS BIGINT) FROM pg_catalog.pg_locks WHERE NOT granted AND pid IN
-				(SELECT a.pid FROM pg_catalog.pg_stat_activity a WHERE a.datname = current_database())`, nil, (*engine.Integer)(&waits))
-			return err
-		}))
-	}
+	enginetest.AwaitLock(t, stores[1].db) // the return waits for the row
 	close(release)
 	testenv.Check(t, errors.Join(<-committed, <-returned))
 	if got, err := stores[1].Session(t.Context(), "s"); err != nil || got.Left != 9 || got.Used != 0 {
