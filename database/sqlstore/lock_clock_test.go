@@ -155,21 +155,32 @@ func TestJumpsEndNoLock(t *testing.T) {
 	})
 }
 
-// TestStopsLengthenLocks: a lock does not end while no process runs, also in a database whose time
-// was not kept, as in a restored one; and the purge that comes first removes nothing.
+// TestStopsLengthenLocks: a lock does not end while no process runs, also if the time that is
+// adopted after a stop was not kept before, and in a database whose time was not kept, as in a
+// restored one; and the purge that comes first removes nothing.
 // Invariant 216.
 func TestStopsLengthenLocks(t *testing.T) {
 	onClocks(t, func(t *testing.T, c clocked) {
 		s := c.open()
 		keep(t, s)
-		l := lockUntil(t, s, time.Hour)
-		for _, stop := range []time.Duration{2 * time.Hour, 24 * time.Hour} {
-			c.run(stop)
-			s = c.start(t, s)
-			l.stay(t, s, "after a stop")
-			keep(t, s)
-			l.stay(t, s, "when the time was kept")
+		l := lockUntil(t, s, 2*time.Hour)
+		c.run(2 * time.Hour)
+		s = c.start(t, s)
+		l.stay(t, s, "after a stop")
+		keep(t, s)
+		l.stay(t, s, "when the time was kept")
+		adopt(t, c, s)
+		l.stay(t, s, "when the time was adopted")
+		c.run(24 * time.Hour)
+		s = c.start(t, s)
+		for range int(jumpPause/step) + 1 {
+			l.stay(t, s, "while no time is kept")
+			c.run(step)
 		}
+		l.stay(t, s, "when a time was adopted that had not been kept")
+		testenv.Is(t, s.DeletionErr(), nil, "the time is in doubt after the pause")
+		keep(t, s)
+		l.stay(t, s, "when that time was kept")
 		execute(t, s, `DELETE FROM facts WHERE name = $1`, []byte(database.TimeProperty))
 		c.run(year)
 		s = c.start(t, s)
