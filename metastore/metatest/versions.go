@@ -16,6 +16,7 @@ var versionChecks = []dbtest.Check{
 	check("versions/set-while-written", versionsSetWhileWritten),
 	check("versions/writers", versionWriters),
 	check("versions/clock", versionsOfAClock),
+	check("versions/former", versionsOfAFormerSetting),
 	check("versions/restated", versionRestated),
 	check("versions/selection", versionSelection),
 	check("versions/null", versionNull),
@@ -152,6 +153,24 @@ func versionRestated(p *probe) {
 	p.Must(len(p.versions("n")) == 2, "%d versions", len(p.versions("n")))
 	p.Equal(dbtest.Value(p.Store.BlobsWith(p.Ctx, []metastore.ContentID{first.Content})), []metastore.BlobContent{{BlobName: named("n"), Version: metastore.VersionOf(&first), Content: first.Content}}, "the version with a content")
 	p.Audited()
+}
+
+// versionsOfAFormerSetting changes for how long versions are kept: the one that there is goes by
+// the last setting, whether that is shorter, longer or has no end.
+func versionsOfAFormerSetting(p *probe) {
+	p.keep()
+	p.Put("a", "n")
+	p.Put("a", "n")
+	for _, lasts := range []time.Duration{2 * time.Hour, time.Hour, 3 * time.Hour, 0, time.Hour} {
+		p.setLocks(func(k *metastore.Keeping) { k.For = lasts })
+		p.Clock.Advance(time.Minute) // the last writes by the former setting have ended
+		p.applied()
+		v, until := p.versions("n")[1], time.Time{}
+		if lasts > 0 {
+			until = v.Since.Add(lasts)
+		}
+		p.Must(v.Until.Equal(until), "kept for %v: %+v, want until %v", lasts, v, until)
+	}
 }
 
 // versionSelection lists versions by queries that name other blobs, or U+0000, which no blob's name
