@@ -308,7 +308,7 @@ func TestConsoleBringsBackAFolder(t *testing.T) {
 			const response = await real(...request);
 			if (!response.url.includes("/v1/versions/")) return response;
 			const page = await response.json();
-			for (const v of page.versions ?? []) if (v.name === "docs/long ago") v.lastModified = "2026-01-01T00:00:00Z", v.since &&= "2026-01-01T00:00:00Z";
+			for (const v of page.versions ?? []) if (v.name === "docs/long ago") v.lastModified = v.deleted ? "2026-01-01T00:00:00Z" : "2025-01-01T00:00:00Z", v.since &&= "2026-01-01T00:00:00Z";
 			return new Response(JSON.stringify(page), response);
 		};
 		return true;
