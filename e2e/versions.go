@@ -38,7 +38,7 @@ const VersionedAccount = "versioned"
 // VersionSettings are the settings for NewVersioners, by their subject.
 var VersionSettings = map[string]string{"all versions": `{"keep":"on"}`, "locks": `{"keep":"on","most":1,"locks":{}}`}
 
-// NewVersioners gives the account a setting.
+// NewVersioners stores the setting for the account of the clients that it returns, which use nodes.
 func NewVersioners(t testing.TB, nodes []*Server, setting string) *Versioners {
 	t.Helper()
 	nodes[0].Must(200, "PUT", "/v1/admin/versions/"+VersionedAccount, []byte(setting), "If-Match", "*")

@@ -27,7 +27,7 @@ var included = map[access.Scope]string{
 	access.ScopeRetain: "admin", access.ScopeBypass: "admin",
 }
 
-// has reports whether a grant among them gives a right.
+// has reports whether one of these grants includes the scope.
 func has(grants []keys.Grant, r right) bool {
 	return slices.ContainsFunc(grants, func(g keys.Grant) bool {
 		scope := slices.ContainsFunc(g.Scopes, func(s string) bool {
