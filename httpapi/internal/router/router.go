@@ -1,7 +1,9 @@
 // Package router finds a request's operation from its method and escaped path.
 //
 // It never cleans a path: "//", "." and ".." are segments like any other, and every parameter
-// is decoded exactly once, so blob names reach their handlers as clients wrote them.
+// is decoded exactly once, so blob names reach their handlers as clients wrote them. In contrast,
+// http.ServeMux redirects such paths to cleaned ones, and most router libraries match the decoded
+// path, in which "%2F" and "/" are the same.
 package router
 
 import (
