@@ -112,7 +112,7 @@ func TestConsoleTriesOperationsWithAKey(t *testing.T) {
 	p.enterKey(key)
 	p.until(`!document.querySelector("dialog") && document.getElementById("tools").innerText.includes("Key in use")`)
 	try("for holders of the key")
-	p.screenshots("key")
+	p.screenshots("key", "#tools", "#getBlob .try")
 	if stored := evaluate[string](p, `JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, history.state])`); strings.Contains(stored, key) {
 		t.Errorf("the key is stored: %s", stored)
 	}

@@ -285,8 +285,9 @@ var themes = []string{"light", "dark"}
 // widths are a phone's, a tablet's and a wide screen's, in pixels.
 var widths = []int64{375, 768, 1440}
 
-// screenshots takes the view's picture at each width in each theme, and saves it in the folder that
-// go test -artifacts keeps. The picture begins at the element, if one is named.
+// screenshots takes the view's picture at each width in each theme, saves it in the folder that
+// go test -artifacts keeps, and checks the view with axe-core. If elements are named, a picture
+// begins at each of them, and these alone are checked.
 func (p *consolePage) screenshots(name string, at ...string) {
 	p.t.Helper()
 	for _, theme := range themes {
@@ -297,16 +298,18 @@ func (p *consolePage) screenshots(name string, at ...string) {
 		}
 		for _, width := range shown {
 			p.Do(chromedp.EmulateViewport(width, 900))
-			for _, selector := range at {
-				evaluate[bool](p, fmt.Sprintf("(document.querySelector(%s).scrollIntoView(), true)", e2e.AsJSON(p.t, selector)))
+			for i := range max(len(at), 1) {
+				if len(at) > 0 {
+					evaluate[bool](p, fmt.Sprintf("(document.querySelector(%s).scrollIntoView(), true)", e2e.AsJSON(p.t, at[i])))
+				}
+				evaluate[bool](p, "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(true))))")
+				picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+				testenv.OK(p.t, err)
+				file := filepath.Join(p.t.ArtifactDir(), fmt.Sprintf("%s-%d-%s-%d.png", name, width, theme, i))
+				testenv.OK(p.t, os.WriteFile(file, picture, 0o600))
 			}
-			evaluate[bool](p, "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(true))))")
-			picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-			testenv.OK(p.t, err)
-			file := filepath.Join(p.t.ArtifactDir(), fmt.Sprintf("%s-%d-%s.png", name, width, theme))
-			testenv.OK(p.t, os.WriteFile(file, picture, 0o600))
 			if width != widths[1] { // it has the layout of one of the other two
-				p.accessible(name, width, theme)
+				p.accessible(name, width, theme, at...)
 			}
 			if overflow := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); overflow > 0 {
 				p.t.Errorf("%s is %d pixels too wide for %d", name, overflow, width)
@@ -332,8 +335,9 @@ func (p *consolePage) theme(theme string) {
 	testenv.OK(p.t, err)
 }
 
-// accessible checks a view with axe-core, which knows the rules of WCAG.
-func (p *consolePage) accessible(name string, width int64, theme string) {
+// accessible checks a view with axe-core, which knows the rules of WCAG, or only the elements that
+// are named. In the dark theme, which changes nothing else, it checks the colours.
+func (p *consolePage) accessible(name string, width int64, theme string, elements ...string) {
 	p.t.Helper()
 	if !evaluate[bool](p, "'axe' in window") {
 		dir, err := testenv.ClientDir()
@@ -342,7 +346,19 @@ func (p *consolePage) accessible(name string, width int64, theme string) {
 		testenv.OK(p.t, err)
 		evaluate[bool](p, string(script)+"; true")
 	}
-	found := evaluate[[]string](p, `axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)))`)
+	within := "document"
+	if len(elements) > 0 {
+		within = string(e2e.AsJSON(p.t, elements))
+	}
+	options := `{ resultTypes: ["violations"] }`
+	if theme == "dark" {
+		options = `{ resultTypes: ["violations"], runOnly: ["color-contrast", "link-in-text-block"] }`
+	}
+	// In the API page, which has 13,000 elements, it takes more than ten seconds of processor time.
+	ctx, cancel := context.WithTimeout(p.ctx, 3*e2e.Patience)
+	defer cancel()
+	found, err := chromedp.Run(ctx, chromedp.Evaluate[[]string]("axe.run("+within+", "+options+`).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
+	testenv.OK(p.t, err)
 	for _, violation := range found {
 		p.t.Errorf("%s at %d in %s: %s", name, width, theme, violation)
 	}

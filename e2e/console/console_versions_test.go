@@ -227,6 +227,7 @@ func TestConsoleRestores(t *testing.T) {
 	p.press("Delete")
 	p.untilText("#toasts", "2 blobs were deleted, and can be restored.")
 	admin.ListsOnly("team")
+	p.untilText("main", "Nothing is stored here")
 	p.press("Undo")
 	p.settled("z/", "a")
 	admin.Holds(e2e.BlobTarget("team", "docs/a"), []byte("first docs/a"))
