@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/test/testenv"
 )
 
 // counted is a tree with each kind of line that .ci/count counts or leaves out.
@@ -45,7 +47,7 @@ func TestCount(t *testing.T) {
 	run := func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(name, args...)
-		cmd.Dir = dir
+		cmd.Dir, cmd.Env = dir, testenv.WithoutGit()
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %s: %v\n%s", name, args, err, out)

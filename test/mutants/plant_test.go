@@ -155,7 +155,9 @@ func write(t *testing.T, root string) {
 	for name, text := range scratch {
 		writeFile(t, root, name, text)
 	}
-	if out, err := exec.Command("git", "init", "-q", root).CombinedOutput(); err != nil {
+	git := exec.Command("git", "init", "-q", root)
+	git.Env = testenv.WithoutGit()
+	if out, err := git.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -33,6 +34,12 @@ func Root() (string, error) {
 		}
 		dir = parent
 	}
+}
+
+// WithoutGit returns the environment without git's variables, which a hook and git rebase --exec
+// set: they name the repository that the tests are in.
+func WithoutGit() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
 
 // BuildSluice builds the sluice binary into dir, with these build tags, and returns its path. The
