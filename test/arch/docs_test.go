@@ -2,6 +2,7 @@ package arch
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
 	"io/fs"
 	"os"
@@ -95,6 +96,39 @@ func checkPath(t *testing.T, d document, base, name string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(base, filepath.FromSlash(name))); err != nil {
 		t.Errorf("%s names %s: %v", d.file, name, err)
+	}
+}
+
+var (
+	anchor  = regexp.MustCompile(`\]\(([^)#\s]*)#([^)]*)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	omitted = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestDocumentsNameExistingSections checks that each link to a section, of the same document or of
+// another one, names a heading as GitHub's anchors do.
+func TestDocumentsNameExistingSections(t *testing.T) {
+	sections := map[string]bool{} // FILE#ANCHOR
+	for _, d := range documents(t) {
+		for _, found := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(d.text, ""), -1) {
+			name := d.file + "#" + strings.ReplaceAll(omitted.ReplaceAllString(strings.ToLower(found[1]), ""), " ", "-")
+			unique := name
+			for i := 1; sections[unique]; i++ {
+				unique = fmt.Sprintf("%s-%d", name, i)
+			}
+			sections[unique] = true
+		}
+	}
+	for _, d := range documents(t) {
+		for _, found := range anchor.FindAllStringSubmatch(d.text, -1) {
+			file := d.file
+			if found[1] != "" {
+				file = filepath.Join(filepath.Dir(d.file), found[1])
+			}
+			if strings.HasSuffix(file, ".md") && !strings.Contains(found[1], ":") && !sections[file+"#"+found[2]] {
+				t.Errorf("%s links to the section #%s of %s, which does not exist", d.file, found[2], file)
+			}
+		}
 	}
 }
 
