@@ -117,7 +117,7 @@ var (
 	contracts = []string{"database", "metastore", "ledger", "access/keys", "access/actions", "access/places", "bytestore"}
 	stores    = []string{"database/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"database/dbtest", "metastore/metatest", "ledger/ledgertest", "access/keys/keystest", "access/places/placestest", "bytestore/bytetest"}
-	pure      = []string{"wire", "micropay", "checksum"}
+	pure      = []string{"wire", "micropay", "checksum", "claycode"}
 	// rooms is the folder with the packages that the SQL store consists of; see
 	// docs/decisions/0029-rooms-of-the-database.md.
 	rooms = "database/sqlstore/internal"

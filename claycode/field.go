@@ -1,0 +1,65 @@
+package claycode
+
+import "github.com/klauspost/reedsolomon"
+
+// The coupling's constants: gamma, and 1 + gamma².
+const (
+	gamma   = 2
+	squared = 5
+)
+
+// field is the arithmetic in the field with 256 elements.
+type field struct{ reedsolomon.LowLevel }
+
+// newField returns the arithmetic with the machine's fastest instructions, unless options exclude
+// them.
+func newField(options []reedsolomon.Option) (f field) {
+	f.WithOptions(options...)
+	return f
+}
+
+// times returns a product.
+func (f field) times(a, b byte) byte {
+	product := []byte{b}
+	f.GalMulSlice(a, product, product)
+	return product[0]
+}
+
+// couple sets u to a·c + gamma·partner.
+func (f field) couple(u []byte, a byte, c, partner []byte) {
+	f.GalMulSlice(a, c, u)
+	f.GalMulSliceXor(gamma, partner, u)
+}
+
+// uncouple turns two coded bytes that depend on each other into the stored ones, in place: a = (a +
+// 2b)/5 gives the first, and b + 2a the second.
+func (f field) uncouple(a, b []byte) {
+	f.GalMulSliceXor(gamma, b, a)
+	f.GalMulSlice(reedsolomon.Inv(squared), a, a)
+	f.GalMulSliceXor(gamma, a, b)
+}
+
+// combine sets out to the inputs' sum, each times its factor.
+func (f field) combine(factors []byte, in [][]byte, out []byte) {
+	f.GalMulSlice(factors[0], in[0], out)
+	for j := 1; j < len(in); j++ {
+		f.GalMulSliceXor(factors[j], in[j], out)
+	}
+}
+
+// lagrange returns the factors that a polynomial's values at known, as many as its coefficients,
+// have in its value at a point.
+func (f field) lagrange(known []int, point int) []byte {
+	factors := make([]byte, len(known))
+	for j, xj := range known {
+		above, below := byte(1), byte(1)
+		for _, xm := range known {
+			if xm != xj {
+				above = f.times(above, byte(point)^byte(xm))
+				below = f.times(below, byte(xj)^byte(xm))
+			}
+		}
+		factors[j] = f.times(above, reedsolomon.Inv(below))
+	}
+	return factors
+}

@@ -1,0 +1,131 @@
+package claycode
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/klauspost/reedsolomon"
+	"sluice/test/testenv"
+)
+
+// kernels are the instructions with which the arithmetic may be done.
+var kernels = map[string][]reedsolomon.Option{
+	"the machine's": nil,
+	"portable":      {reedsolomon.WithGFNI(false), reedsolomon.WithAVXGFNI(false), reedsolomon.WithAVX512(false), reedsolomon.WithAVX2(false), reedsolomon.WithSSSE3(false), reedsolomon.WithSSE2(false), reedsolomon.WithNEON(false), reedsolomon.WithSVE(false)},
+	"AVX2":          {reedsolomon.WithGFNI(false), reedsolomon.WithAVXGFNI(false), reedsolomon.WithAVX512(false)},
+	"SSSE3":         {reedsolomon.WithGFNI(false), reedsolomon.WithAVXGFNI(false), reedsolomon.WithAVX512(false), reedsolomon.WithAVX2(false)},
+}
+
+// networkChunks returns random chunks for the network's code, without parity.
+func networkChunks(size int) [][]byte {
+	rng := rand.NewChaCha8([32]byte{1})
+	chunks := make([][]byte, 16)
+	for i := range chunks {
+		chunks[i] = make([]byte, size)
+		_, _ = rng.Read(chunks[i]) // Read returns no error
+	}
+	return chunks
+}
+
+// TestKernelsAgree checks that all instructions give the same chunks.
+func TestKernelsAgree(t *testing.T) {
+	const size = 256 * (64 + 31)
+	want := networkChunks(size)
+	code := testenv.Must(newCode(16, 10, 13, kernels["portable"]...))(t)
+	testenv.OK(t, code.Encode(want))
+	for name, options := range kernels {
+		if runtime.GOARCH == "arm64" && len(options) > 0 && name != "portable" {
+			continue
+		}
+		code := testenv.Must(newCode(16, 10, 13, options...))(t)
+		got := networkChunks(size)
+		testenv.OK(t, code.Encode(got))
+		for i := range got {
+			if !bytes.Equal(got[i], want[i]) {
+				t.Errorf("%s: chunk %d of an encoding differs", name, i)
+			}
+		}
+		lost := []int{0, 5, 6, 10, 11, 15}
+		for _, i := range lost {
+			clear(got[i])
+		}
+		testenv.OK(t, code.Decode(got, lost...))
+		for i := range got {
+			if !bytes.Equal(got[i], want[i]) {
+				t.Errorf("%s: chunk %d of a decoding differs", name, i)
+			}
+		}
+	}
+}
+
+// TestWorkAllocatesNothing checks that a call's allocations do not grow with the chunks. Under the
+// race detector, which empties pools, they do.
+func TestWorkAllocatesNothing(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	code := testenv.Must(New(16, 10, 13))(t)
+	for _, size := range []int{16 << 10, 1 << 20} {
+		chunks := networkChunks(size)
+		if n := testing.AllocsPerRun(5, func() { testenv.OK(t, code.Encode(chunks)) }); n > 6 && !testenv.Race {
+			t.Errorf("an encoding of chunks of %d bytes allocates %v times", size, n)
+		}
+	}
+}
+
+// TestRunUsesAllProcessors checks that large work is shared: the result does not depend on how many
+// goroutines there are.
+func TestRunUsesAllProcessors(t *testing.T) {
+	code := testenv.Must(New(16, 10, 13))(t)
+	want := networkChunks(1 << 20)
+	testenv.OK(t, code.Encode(want))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	got := networkChunks(1 << 20)
+	testenv.OK(t, code.Encode(got))
+	for i := range got {
+		if !bytes.Equal(got[i], want[i]) {
+			t.Errorf("chunk %d differs", i)
+		}
+	}
+}
+
+// BenchmarkChunkset measures a chunkset of 10 MiB of data, in bytes of data, beside the
+// Reed-Solomon code with the same rate. A repair counts the chunk's bytes.
+func BenchmarkChunkset(b *testing.B) {
+	const size = 1 << 20
+	chunks := networkChunks(size)
+	code := testenv.Must(New(16, 10, 13))(b)
+	solomon := testenv.Must(reedsolomon.New(10, 6, reedsolomon.WithMaxGoroutines(1)))(b)
+	measure := func(name string, bytes int64, f func() error) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(bytes)
+			for b.Loop() {
+				if err := f(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	measure("encode", 10*size, func() error { return code.Encode(chunks) })
+	for _, lost := range [][]int{{3}, {0, 1, 2, 3, 4, 5}, {0, 4, 8, 12, 13, 14}} {
+		measure(fmt.Sprintf("decode without %v", lost), 10*size, func() error { return code.Decode(chunks, lost...) })
+	}
+	helpers := make([][]byte, 16)
+	for i := range 13 {
+		if i != 3 {
+			helpers[i] = chunks[i][:size/4]
+		}
+	}
+	helpers[13] = chunks[13][:size/4]
+	restored := make([]byte, size)
+	measure("repair", size, func() error { return code.Repair(3, helpers, restored) })
+	measure("reed-solomon encode", 10*size, func() error { return solomon.Encode(chunks) })
+	measure("reed-solomon decode", 10*size, func() error {
+		lost := append([][]byte{}, chunks...)
+		for _, i := range []int{0, 1, 2, 3, 4, 5} {
+			lost[i] = lost[i][:0]
+		}
+		return solomon.Reconstruct(lost)
+	})
+}
