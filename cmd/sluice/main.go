@@ -49,6 +49,7 @@ type commands struct {
 	Lock     blobs.Lock     `cmd:"" group:"Blobs:" help:"Lock versions of blobs until a time, or set a legal hold."`
 	Du       blobs.Du       `cmd:"" group:"Blobs:" help:"Print how many blobs there are and how much they store."`
 	Share    blobs.Share    `cmd:"" group:"Blobs:" help:"Make a signed link to a blob, for people without a key."`
+	Root     blobs.Root     `cmd:"" group:"Blobs:" help:"Print the roots to which the network commits files. It needs no server."`
 	Upload   blobs.Upload   `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`
 
 	Context     servers.Context     `cmd:"" group:"Servers:" help:"Name servers, and choose the one to use."`

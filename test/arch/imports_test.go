@@ -117,7 +117,7 @@ var (
 	contracts = []string{"database", "metastore", "ledger", "access/keys", "access/actions", "access/places", "bytestore"}
 	stores    = []string{"database/sqlstore", "bytestore/cached", "bytestore/localfs", "bytestore/memory", "bytestore/s3"}
 	suites    = []string{"database/dbtest", "metastore/metatest", "ledger/ledgertest", "access/keys/keystest", "access/places/placestest", "bytestore/bytetest"}
-	pure      = []string{"wire", "micropay", "checksum", "claycode"}
+	pure      = []string{"wire", "micropay", "checksum", "commit", "claycode"}
 	// rooms is the folder with the packages that the SQL store consists of; see
 	// docs/decisions/0029-rooms-of-the-database.md.
 	rooms = "database/sqlstore/internal"
@@ -157,7 +157,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd/sluice/internal/administration"):
 		return slices.Concat([]string{"admin", "client", "cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "exchange", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
 	case within(dir, "cmd/sluice/internal/blobs"):
-		return append([]string{"cmd/sluice/internal/administration", "cmd/sluice/internal/cli", "cmd/sluice/internal/payments", "blob", "client", "internal", "node"}, commandParts...), true
+		return append([]string{"cmd/sluice/internal/administration", "cmd/sluice/internal/cli", "cmd/sluice/internal/payments", "blob", "client", "commit", "internal", "node"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/servers"):
 		return append([]string{"cmd/sluice/internal/cli", "client", "conformance", "internal", "load", "wire"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/keys"), within(dir, "cmd/sluice/internal/instances"):
@@ -276,6 +276,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return append([]string{"chain", "internal/task", "micropay"}, money...), true
 	case within(dir, "chain"):
 		return []string{"micropay"}, true
+	case within(dir, "commit"):
+		return []string{"claycode"}, true
 	case within(dir, pure...):
 		return nil, true
 	case within(dir, "internal/auditlog", "internal/gcfloor", "internal/histogram", "internal/logbuffer", "internal/reconnect", "internal/task", "internal/units"):

@@ -12,6 +12,8 @@ var Help = map[string]string{
 	"cp": "Copies of blobs keep their properties, except those that flags set. A server copies its own blobs by itself, if the key may read without payment.\n\n" +
 		cli.Examples("sluice cp photo.jpg team/photos/", "sluice cp *.jpg prod:team/photos/", "sluice cp -r prod:team/photos/ ./photos", "sluice cp team/a.txt team/b.txt", "sluice cp -r prod:team/photos/ test:team/photos/"),
 	"stat": cli.Examples("sluice stat team/photos/photo.jpg", "sluice stat --json team/a team/b"),
+	"root": "A root is the hash to which the network's own client commits a blob. It does not bind the size: zeros at a file's end, in its last chunkset of 10 MiB, do not change it.\n\n" +
+		cli.Examples("sluice root photo.jpg", "sluice root --json *.jpg", "sluice cat team/photos/photo.jpg | sluice root -"),
 	"upload ls": "By a database, with --data or --meta, it lists all uploads and needs no key. Without a flag it asks the current server.\n\n" +
 		cli.Examples("sluice upload ls team", "sluice upload ls --context prod"),
 	"upload abort": "Only a server aborts uploads: a database cannot free what they have stored.\n\n" +
