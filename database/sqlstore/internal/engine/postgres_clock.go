@@ -2,12 +2,9 @@ package engine
 
 import (
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"sluice/database"
 )
@@ -51,19 +48,6 @@ func (c *serverClock) query(t *Tx) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	c.record(shown, sent)
-	return shown, nil
-}
-
-// learnFrom returns and records the server's time, which the first message of every write
-// transaction queries.
-func (c *serverClock) learnFrom(results []*pgconn.Result, sent time.Duration) (time.Time, error) {
-	row := results[len(results)-1].Rows[0]
-	micros, err := strconv.ParseInt(string(row[0]), 10, 64)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("sqlstore: time of the server: %w", err)
-	}
-	shown := time.UnixMicro(micros).UTC()
 	c.record(shown, sent)
 	return shown, nil
 }

@@ -116,6 +116,19 @@ func (c *postgresConn) lock(kind string, name []string) error {
 	return c.change(`SELECT pg_advisory_xact_lock($1)`, Args{int64(binary.BigEndian.Uint64(h.Sum(nil)))})
 }
 
+// begin begins a transaction and runs its first query, which returns one row, in one round trip.
+func (c *postgresConn) begin(statement, first string, in Args, out ...any) error {
+	if err := c.change(statement, nil); err != nil {
+		return err
+	}
+	rows, err := c.query(first, in)
+	if err != nil {
+		return err
+	}
+	_, err = rows.next(out)
+	return cmp.Or(err, rows.close())
+}
+
 // send runs statements without parameters in one round trip.
 func (c *postgresConn) send(text string) ([]*pgconn.Result, error) {
 	return c.conn.PgConn().Exec(c.ctx, text).ReadAll()

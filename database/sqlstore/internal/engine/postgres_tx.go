@@ -3,11 +3,9 @@ package engine
 import (
 	"context"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"sluice/database"
@@ -68,11 +66,11 @@ func (p *postgresEngine) transact(ctx context.Context, begin string, fn func(*Tx
 	w := &postgresWrite{
 		postgresEngine: p,
 		begin:          begin,
-		random:         rand.Uint64(),
 		fn:             fn,
 		deadline:       until,
 		commitBy:       until.Add(-time.Until(until) / 6),
 	}
+	binary.BigEndian.PutUint64(w.random[:], rand.Uint64())
 	if err := p.acquireSlot(ctx, w.commitBy); err != nil {
 		return err
 	}
@@ -138,8 +136,8 @@ func (p *postgresEngine) acquireSlot(ctx context.Context, until time.Time) error
 type postgresWrite struct {
 	*postgresEngine
 	begin      string
-	random     uint64 // makes the id unique
-	id         []byte // that the last attempt inserted
+	random     [8]byte // makes the id unique
+	id         []byte  // that the last attempt inserted
 	fn         func(*Tx) error
 	deadline   time.Time // until when the caller waits
 	commitBy   time.Time // until when a COMMIT is sent, so that there is time for its response
@@ -215,26 +213,26 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 // insertID begins the transaction and inserts its id, which is a new one unless the transaction is
 // in doubt. It returns the server's time.
 func (w *postgresWrite) insertID(c *pooledConn) (time.Time, error) {
-	id := w.freshID()
+	insert, in := insertFreshID, Args{w.random[:]}
 	if w.inDoubt {
-		id = fmt.Sprintf(`'\x%x'`, w.id)
+		insert, in = `INSERT INTO transactions (id) VALUES ($1)`+shownWithID, Args{w.id}
 	}
 	sent := w.serverClock.passed()
-	results, err := c.send(w.begin + `; INSERT INTO transactions (id) VALUES (` + id + `) RETURNING ` + postgresMicros + `, id`)
-	if err != nil {
+	var micros Integer
+	if err := c.begin(w.begin, insert, in, &micros, &w.id); err != nil {
 		return time.Time{}, err
 	}
-	if w.id, err = hex.DecodeString(strings.TrimPrefix(string(results[1].Rows[0][1]), `\x`)); err != nil {
-		return time.Time{}, err
-	}
-	return w.serverClock.learnFrom(results, sent)
+	shown := time.UnixMicro(int64(micros)).UTC()
+	w.serverClock.record(shown, sent)
+	return shown, nil
 }
 
-// freshID returns an SQL expression for a new id: 64 bits of microseconds by the server's clock,
-// then 64 random bits.
-func (w *postgresWrite) freshID() string {
-	return fmt.Sprintf(`int8send(%s) || '\x%016x'`, postgresMicros, w.random)
-}
+// insertFreshID inserts a new id: 64 bits of microseconds by the server's clock, then the 64 random
+// bits of $1. The server has it prepared: planning it each time took a twentieth of a PUT.
+const (
+	insertFreshID = `INSERT INTO transactions (id) VALUES (int8send(` + postgresMicros + `) || $1)` + shownWithID
+	shownWithID   = ` RETURNING ` + postgresMicros + `, id`
+)
 
 // beganAt returns the server's time in the id.
 func (w *postgresWrite) beganAt() time.Time {
@@ -245,7 +243,9 @@ func (w *postgresWrite) beganAt() time.Time {
 // server, but perhaps not on a required standby. confirm commits another transaction, which is
 // acknowledged once the standby has everything before it.
 func (w *postgresWrite) confirm(c *pooledConn) (errorClass, error) {
-	if _, err := c.send(beginLocked + `; INSERT INTO transactions (id) VALUES (` + w.freshID() + `)`); err != nil {
+	var micros Integer
+	var id []byte
+	if err := c.begin(beginLocked, insertFreshID, Args{w.random[:]}, &micros, &id); err != nil {
 		f := w.observe(c, c.classify(err), err)
 		c.rollback()
 		return f, translate(f, err)

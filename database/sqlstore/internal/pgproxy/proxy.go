@@ -4,11 +4,11 @@ package pgproxy
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -140,7 +140,7 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	p.keep(server)
 	defer p.drop(server)
-	l := &link{Proxy: p, client: client, server: server, answered: make(chan struct{})}
+	l := &link{Proxy: p, client: client, server: server, inserts: map[string]bool{}, answered: make(chan struct{})}
 	p.wg.Go(l.answers)
 	_ = l.forward() // both connections are closed in any case
 }
@@ -149,9 +149,10 @@ func (p *Proxy) serve(client net.Conn) {
 type link struct {
 	*Proxy
 	client, server net.Conn
-	id             string        // the current transaction's
-	silent         atomic.Bool   // responses are discarded
-	answered       chan struct{} // closed when the server has closed the connection or its response was discarded
+	id             string          // the current transaction's
+	inserts        map[string]bool // the prepared statements that insert ids, by name
+	silent         atomic.Bool     // responses are discarded
+	answered       chan struct{}   // closed when the server has closed the connection or its response was discarded
 }
 
 // answers forwards the server's messages.
@@ -187,9 +188,13 @@ func (l *link) forward() error {
 			l.Requests.Add(1)
 			l.Processor.work(l.Processor.Request.Load())
 		}
-		if typeLen == 1 && message[0] == 'Q' {
-			err = l.statement(string(message[5:len(message)-1]), message)
-		} else {
+		switch {
+		case typeLen == 1 && message[0] == 'Q' && string(message[5:]) == "COMMIT\x00" && l.id != "":
+			err = l.commit(message)
+		case typeLen == 1 && (message[0] == 'P' || message[0] == 'B'):
+			l.prepared(message[0], message[5:])
+			fallthrough
+		default:
 			_, err = l.server.Write(message)
 		}
 		if err != nil {
@@ -198,21 +203,32 @@ func (l *link) forward() error {
 	}
 }
 
-// statement forwards a simple query, unless it is a COMMIT that must fail.
-func (l *link) statement(text string, message []byte) error {
+// prepared looks at the message of a prepared statement, Parse or Bind. A transaction begins with
+// one that inserts its id.
+func (l *link) prepared(kind byte, message []byte) {
+	first, rest, _ := bytes.Cut(message, []byte{0})
+	if kind == 'P' {
+		l.inserts[string(first)] = bytes.HasPrefix(rest, []byte("INSERT INTO transactions"))
+		return
+	}
+	statement, rest, _ := bytes.Cut(rest, []byte{0})
+	if !l.inserts[string(statement)] {
+		return
+	}
+	formats := int(binary.BigEndian.Uint16(rest))
+	value := rest[2+2*formats+2:] // of the only parameter, the id or its random half
+	end := 4 + int(binary.BigEndian.Uint32(value))
+	l.begins(string(value[end-8 : end]))
+	if l.OnBegin != nil {
+		l.OnBegin()
+	}
+}
+
+// commit forwards a COMMIT, unless it must fail.
+func (l *link) commit(message []byte) error {
 	forward := func() error {
 		_, err := l.server.Write(message)
 		return err
-	}
-	if _, id, ok := strings.Cut(text, "INSERT INTO transactions"); ok {
-		id, _, _ = strings.Cut(id[strings.LastIndex(id, `\x`):], "'")
-		l.begins(id[max(0, len(id)-16):]) // the random half
-		if l.OnBegin != nil {
-			l.OnBegin()
-		}
-	}
-	if text != "COMMIT" || l.id == "" {
-		return forward()
 	}
 	switch l.onCommit() {
 	case fault.Fail:
