@@ -124,8 +124,14 @@ func TestVectorsOfImpulses(t *testing.T) {
 				}
 			}
 		}
-		if !slices.Equal(outputs, impulse.Outputs) {
-			t.Errorf("the impulse %+v gives %v, want %v", in, outputs, impulse.Outputs)
+		var terms [][3]int
+		for _, term := range code.Terms(in.Chunk, in.Plane) {
+			value := make([]byte, 1)
+			term.Times([]byte{in.Value}, value)
+			terms = append(terms, [3]int{term.Chunk, term.Plane, int(value[0])})
+		}
+		if !slices.Equal(outputs, impulse.Outputs) || !slices.Equal(terms, impulse.Outputs) {
+			t.Errorf("the impulse %+v gives %v and the terms %v, want %v", in, outputs, terms, impulse.Outputs)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -186,6 +187,22 @@ func TestWriterMemory(t *testing.T) {
 	})
 	if allocations > 60 && !testenv.Race {
 		t.Errorf("a chunkset allocates %v times", allocations)
+	}
+}
+
+// TestWriterOfASmallBlob checks that small blobs, of which a server has many, need little memory.
+func TestWriterOfASmallBlob(t *testing.T) {
+	data := random(4096)
+	of(data)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const runs = 10
+	for range runs {
+		of(data)
+	}
+	runtime.ReadMemStats(&after)
+	if used := (after.TotalAlloc - before.TotalAlloc) / runs; used > 100<<10 && !testenv.Race {
+		t.Errorf("a blob of %d bytes takes %d bytes of memory", len(data), used)
 	}
 }
 

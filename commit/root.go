@@ -48,6 +48,7 @@ const (
 	SampleSize   = 1 << 10
 	ChunkSize    = 1 << 20
 	ChunksetSize = dataChunks * ChunkSize
+	planeSize    = ChunkSize >> 8
 )
 
 // The network's Clay code, and the heights of trees over a chunk's samples and a chunkset's chunks.

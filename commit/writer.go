@@ -12,9 +12,10 @@ import (
 )
 
 // Writer computes the roots for the bytes that are written to it. Its zero value is ready. It holds
-// one chunkset of 16 MiB and 544 bytes for each chunkset before, and uses all processors while a
-// chunkset is hashed, in Write.
+// one chunkset of 16 MiB and 544 bytes for each chunkset before, or 4 KiB for a blob that is not
+// larger, and uses all processors while a chunkset is hashed, in Write.
 type Writer struct {
+	plane     []byte  // the first bytes, before there is a buffer
 	buffer    *buffer // nil between chunksets
 	filled    int     // bytes of data in the buffer
 	chunksets []Chunkset
@@ -42,8 +43,15 @@ var code = sync.OnceValue(func() *claycode.Code {
 
 // free returns memory for data that is not filled yet.
 func (w *Writer) free() []byte {
+	if w.buffer == nil && w.filled < planeSize && len(w.chunksets) == 0 {
+		if w.plane == nil {
+			w.plane = make([]byte, planeSize)
+		}
+		return w.plane[w.filled:]
+	}
 	if w.buffer == nil {
 		w.buffer = buffers.Get().(*buffer)
+		copy(w.buffer.bytes, w.plane[:w.filled])
 	}
 	return w.buffer.bytes[w.filled:ChunksetSize]
 }
@@ -57,9 +65,18 @@ func (w *Writer) take(n int) {
 
 // end hashes the chunkset.
 func (w *Writer) end() {
-	clear(w.free())
-	w.chunksets = append(w.chunksets, w.buffer.commit(w.filled))
-	buffers.Put(w.buffer)
+	switch {
+	case w.buffer == nil:
+		w.chunksets = append(w.chunksets, commitPlane(w.plane[:w.filled]))
+	case w.filled <= planeSize:
+		w.chunksets = append(w.chunksets, commitPlane(w.buffer.bytes[:w.filled]))
+	default:
+		clear(w.free())
+		w.chunksets = append(w.chunksets, w.buffer.commit(w.filled))
+	}
+	if w.buffer != nil {
+		buffers.Put(w.buffer)
+	}
 	w.buffer, w.filled = nil, 0
 }
 
@@ -123,6 +140,30 @@ func emptyChunkset() Chunkset {
 	for i := range c.Chunks {
 		c.Chunks[i] = zeros[chunkHeight]
 	}
+	return c
+}
+
+// terms are the parity planes of a chunkset with data in its first plane only.
+var terms = sync.OnceValue(func() []claycode.Term { return code().Terms(0, 0) })
+
+// commitPlane hashes a chunkset that has only the bytes of its first plane.
+func commitPlane(data []byte) Chunkset {
+	c := emptyChunkset()
+	leaves := new([chunkSamples]Root)
+	parity := make([]byte, len(data))
+	c.Chunks[0] = climb(samplesOf(data, leaves), 0, chunkHeight)
+	for all := terms(); len(all) > 0; {
+		chunk := all[0].Chunk
+		samplesOf(nil, leaves)
+		for ; len(all) > 0 && all[0].Chunk == chunk; all = all[1:] {
+			all[0].Times(data, parity)
+			for i := 0; i*SampleSize < len(parity); i++ {
+				leaves[all[0].Plane*planeSize/SampleSize+i] = hashSample(parity[i*SampleSize : min((i+1)*SampleSize, len(parity))])
+			}
+		}
+		c.Chunks[chunk] = climb(leaves[:], 0, chunkHeight)
+	}
+	c.Root = climb(slices.Clone(c.Chunks[:]), chunkHeight, chunksetHeight)
 	return c
 }
 
