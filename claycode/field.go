@@ -9,12 +9,16 @@ const (
 )
 
 // field is the arithmetic in the field with 256 elements.
-type field struct{ reedsolomon.LowLevel }
+type field struct {
+	reedsolomon.LowLevel
+	vectors bool // whether combine3 is used
+}
 
 // newField returns the arithmetic with the machine's fastest instructions, unless options exclude
 // them.
 func newField(options []reedsolomon.Option) (f field) {
 	f.WithOptions(options...)
+	f.vectors = hasCombine3 && len(options) == 0
 	return f
 }
 
@@ -45,6 +49,34 @@ func (f field) combine(factors []byte, in [][]byte, out []byte) {
 	for j := 1; j < len(in); j++ {
 		f.GalMulSliceXor(factors[j], in[j], out)
 	}
+}
+
+// combineUnit is how many columns combine3 computes at a time.
+const combineUnit = 128
+
+// matrices returns factors as combine3 reads them: for each three rows, the three of each input
+// together. The last row fills up the last three.
+func (f field) matrices(rows [][]byte) (matrices []uint64) {
+	for first := 0; first < len(rows); first += 3 {
+		for j := range rows[0] {
+			for r := first; r < first+3; r++ {
+				matrices = append(matrices, f.matrix(rows[min(r, len(rows)-1)][j]))
+			}
+		}
+	}
+	return matrices
+}
+
+// matrix returns the matrix of bits that multiplies by a factor. Byte 7-i has the bits of the input
+// on which bit i of the product depends.
+func (f field) matrix(factor byte) (m uint64) {
+	for j := range 8 {
+		product := f.times(factor, 1<<j)
+		for i := range 8 {
+			m |= uint64(product>>i&1) << (8*(7-i) + j)
+		}
+	}
+	return m
 }
 
 // lagrange returns the factors that a polynomial's values at known, as many as its coefficients,

@@ -30,32 +30,36 @@ func networkChunks(size int) [][]byte {
 	return chunks
 }
 
-// TestKernelsAgree checks that all instructions give the same chunks.
+// TestKernelsAgree checks that all instructions give the same chunks, with planes of one and of
+// several strips, and of whole and other numbers of vectors.
 func TestKernelsAgree(t *testing.T) {
-	const size = 256 * (64 + 31)
-	want := networkChunks(size)
-	code := testenv.Must(newCode(16, 10, 13, kernels["portable"]...))(t)
-	testenv.OK(t, code.Encode(want))
-	for name, options := range kernels {
-		if runtime.GOARCH == "arm64" && len(options) > 0 && name != "portable" {
-			continue
-		}
-		code := testenv.Must(newCode(16, 10, 13, options...))(t)
-		got := networkChunks(size)
-		testenv.OK(t, code.Encode(got))
-		for i := range got {
-			if !bytes.Equal(got[i], want[i]) {
-				t.Errorf("%s: chunk %d of an encoding differs", name, i)
+	for _, plane := range []int{64 + 31, 128, stripMost + 256, 2*stripMost + 17} {
+		want := networkChunks(256 * plane)
+		code := testenv.Must(newCode(16, 10, 13, kernels["portable"]...))(t)
+		testenv.OK(t, code.Encode(want))
+		for name, options := range kernels {
+			if runtime.GOARCH != "amd64" && name != "the machine's" {
+				continue
 			}
+			checkKernels(t, fmt.Sprintf("%s with planes of %d bytes", name, plane), want, options)
 		}
-		lost := []int{0, 5, 6, 10, 11, 15}
+	}
+}
+
+// checkKernels encodes and decodes chunks, and compares them with those that are wanted.
+func checkKernels(t *testing.T, name string, want [][]byte, options []reedsolomon.Option) {
+	t.Helper()
+	code := testenv.Must(newCode(16, 10, 13, options...))(t)
+	got := networkChunks(len(want[0]))
+	testenv.OK(t, code.Encode(got))
+	for _, lost := range [][]int{nil, {3}, {15, 4}, {0, 5, 6, 10}, {0, 5, 6, 10, 11, 15}} {
 		for _, i := range lost {
 			clear(got[i])
 		}
 		testenv.OK(t, code.Decode(got, lost...))
 		for i := range got {
 			if !bytes.Equal(got[i], want[i]) {
-				t.Errorf("%s: chunk %d of a decoding differs", name, i)
+				t.Errorf("%s: chunk %d differs after the loss of %v", name, i, lost)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ type plan struct {
 	isLost      []bool
 	weights     []int    // of the columns' digits
 	factors     [][]byte // that known coded bytes have in each lost one
+	matrices    []uint64 // the factors for combine3, in threes; nil without it
 	// The planes are in groups: a lost chunk's coded byte is used only in its group. The group that
 	// begins at plane z has a plane z+o for each o in order, and they are computed in this order.
 	groups, order []int
@@ -28,6 +29,9 @@ func newPlan(g geometry, f field, known, lost []int, fixed int) *plan {
 		p.factors = append(p.factors, f.lagrange(known, i))
 		p.isLost[i] = true
 		inGroup[i/g.q] = true
+	}
+	if f.vectors {
+		p.matrices = f.matrices(p.factors)
 	}
 	weight := 1
 	for y := g.t - 1; y >= 0; y-- {
@@ -96,9 +100,23 @@ func (p *plan) compute(b *planes, w *worker, group, from, to int) {
 				p.couple(w.coded[j], 1, stored, b.plane(chunk, plane, from, to))
 			}
 		}
+		if p.matrices != nil && (to-from)%combineUnit == 0 {
+			p.combineThrees(b, w, z, from, to)
+			continue
+		}
 		for l, i := range p.lost {
 			p.combine(p.factors[l], w.coded, b.plane(i, z, from, to))
 		}
+	}
+}
+
+// combineThrees computes the lost chunks' coded bytes in a plane, three chunks at a time. The last
+// chunk can be computed more than once.
+func (p *plan) combineThrees(b *planes, w *worker, z, from, to int) {
+	last := len(p.lost) - 1
+	for l := 0; l <= last; l += 3 {
+		out := func(l int) *byte { return &b.plane(p.lost[min(l, last)], z, from, to)[0] }
+		combine3(&p.matrices[l*len(p.known)], &w.coded[0], len(p.known), out(l), out(l+1), out(l+2), to-from)
 	}
 }
 

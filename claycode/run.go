@@ -6,12 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// Work is done in strips: the same columns in all planes of one group. A strip is so narrow that
-// its planes stay in the cache while they are coupled, coded and uncoupled, and so wide that the
-// kernels' calls and the memory's pages do not cost more.
+// Work is done in strips: the same columns in all planes of one group, coupled, coded and uncoupled
+// before the next strip, so that they stay in the cache.
 const (
-	stripTotal = 1 << 20 // bytes in all chunks and planes
-	stripLeast = 1024    // columns
+	stripLeast = 512 // columns
 	// parallelLeast is how many bytes are worth a second goroutine.
 	parallelLeast = 256 << 10
 )
@@ -19,7 +17,10 @@ const (
 // run computes the coded bytes for the plan's lost chunks, and calls finish for each strip. It uses
 // all processors if there is much to do.
 func (b *planes) run(p *plan, workers *sync.Pool, finish func(group, from, to int)) {
-	width := min(max(stripTotal/(len(p.order)*len(p.isLost))&^63, stripLeast), stripMost, b.size)
+	width := min(stripMost, b.size)
+	for width > stripLeast && len(p.groups)*b.size/width < runtime.GOMAXPROCS(0) {
+		width /= 2
+	}
 	strips := (b.size + width - 1) / width
 	units := len(p.groups) * strips
 	var next atomic.Int64
