@@ -76,4 +76,5 @@ type Store interface {
 	Scrubs
 	Versions
 	Rules
+	Changes
 }

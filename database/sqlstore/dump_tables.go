@@ -58,8 +58,9 @@ var dumped = []table{
 
 // notDumped are the tables that Dump does not read. Most belong to one database; triggers fill the
 // counts of accounts; sessions is a view of SQLite's tables for sessions; facts holds the
-// properties, from which the caller of Dump chooses those that describe the instance.
-var notDumped = []string{"damaged", "facts", "holds", "leases", "history", "nodes", "records", "scrub", "session_counts", "session_terms", "tasks", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
+// properties, from which the caller of Dump chooses those that describe the instance. A loaded
+// instance begins a record of changes of its own, and loading adds nothing to it.
+var notDumped = []string{"changes", "changes_queue", "changes_state", "change_owners", "change_floors", "damaged", "facts", "holds", "leases", "history", "nodes", "records", "scrub", "session_counts", "session_terms", "tasks", "transactions", "schema_version", meta.AccountCounts.Sums, meta.AccountCounts.Deltas}
 
 func (tb *table) columns() []string { return append(append([]string{}, tb.key...), tb.rest...) }
 

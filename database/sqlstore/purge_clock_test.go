@@ -92,6 +92,10 @@ func refusesToDelete(t *testing.T, s *Store, first int) {
 			return err
 		},
 		func() error { _, _, err := s.ApplyRules(t.Context(), 9); return err },
+		func() error {
+			_, _, err := s.PurgeChanges(t.Context(), metastore.ChangeBounds{Changes: 9, Bytes: 1 << 20}, 9)
+			return err
+		},
 	}
 	for i := range calls {
 		call := (first + i) % len(calls)

@@ -476,6 +476,34 @@ func (d tracedDatabase) CountRules(ctx context.Context, account string, rules []
 	return d.Database.CountRules(ctx, account, rules, after, limit)
 }
 
+// ListChanges implements metastore.Changes.
+func (d tracedDatabase) ListChanges(ctx context.Context, q metastore.ChangeQuery) (_ metastore.ChangePage, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListChanges")
+	defer span.end(&err)
+	return d.Database.ListChanges(ctx, q)
+}
+
+// FeedEnd implements metastore.Changes.
+func (d tracedDatabase) FeedEnd(ctx context.Context) (_ metastore.FeedPosition, err error) {
+	ctx, span := d.begin(ctx, "metastore.FeedEnd")
+	defer span.end(&err)
+	return d.Database.FeedEnd(ctx)
+}
+
+// PurgeChanges implements metastore.Changes.
+func (d tracedDatabase) PurgeChanges(ctx context.Context, bounds metastore.ChangeBounds, limit int) (_ int64, _ bool, err error) {
+	ctx, span := d.begin(ctx, "metastore.PurgeChanges")
+	defer span.end(&err)
+	return d.Database.PurgeChanges(ctx, bounds, limit)
+}
+
+// ChangeTotals implements metastore.Changes.
+func (d tracedDatabase) ChangeTotals(ctx context.Context) (_ metastore.ChangeTotals, err error) {
+	ctx, span := d.begin(ctx, "metastore.ChangeTotals")
+	defer span.end(&err)
+	return d.Database.ChangeTotals(ctx)
+}
+
 // CreateSession implements ledger.Sessions.
 func (d tracedDatabase) CreateSession(ctx context.Context, s ledger.Session, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.CreateSession")

@@ -105,6 +105,26 @@ func TestBrokenRulesAreCaught(t *testing.T) {
 	})
 }
 
+// TestBrokenChangesAreCaught breaks the record of changes.
+// Invariant 224.
+func TestBrokenChangesAreCaught(t *testing.T) {
+	const recorded = `AFTER INSERT ON changes`
+	every := []string{"changes/kinds", "changes/versions", "changes/selection", "changes/race", "changes/age", "changes/bound"}
+	catch(t, []dbtest.Mutant{
+		{Name: "records nothing", Schema: dbtest.On(recorded, `DELETE FROM changes WHERE last = NEW.last`), Caught: every},
+		{Name: "loses a change of two", Schema: dbtest.On(recorded+` WHEN NEW.last % 2 = 0`, `DELETE FROM changes WHERE last = NEW.last - 1`), Caught: []string{"changes/selection", "changes/bound"}},
+		{Name: "purges the newest change", Schema: dbtest.On(`AFTER DELETE ON changes`, `DELETE FROM changes`), Caught: []string{"changes/age"}},
+		{Name: "forgets how far it has purged", Schema: dbtest.On(`AFTER UPDATE OF purged ON changes_state`, `UPDATE changes_state SET purged = 0`), Caught: []string{"changes/age"}},
+		{Name: "counts changes twice", Schema: dbtest.On(`AFTER UPDATE OF counted ON changes_state`, `UPDATE changes_state SET counted = 0`), Caught: []string{"changes/age", "changes/bound"}},
+		{Name: "counts no changes", Schema: dbtest.On(`AFTER INSERT ON change_owners`, `UPDATE change_owners SET changes = 0, bytes = 0`), Caught: []string{"changes/age", "changes/bound"}},
+		{Name: "forgets the floors of accounts", Schema: dbtest.On(`AFTER INSERT ON change_floors`, `DELETE FROM change_floors`), Caught: []string{"changes/bound"}},
+		{Name: "has one floor for all accounts", Schema: dbtest.On(`AFTER INSERT ON change_floors`, `INSERT OR REPLACE INTO change_floors (account, floor) VALUES (CAST('quiet' AS BLOB), NEW.floor)`), Caught: []string{"changes/bound"}},
+		{Name: "evicts everybody's changes", Schema: dbtest.On(`AFTER UPDATE OF evicted ON changes_state`, `DELETE FROM changes WHERE last <= 4`), Caught: []string{"changes/bound"}},
+		{Name: "evicts without a count", Schema: dbtest.On(`AFTER UPDATE OF evicted ON changes_state`, `UPDATE changes_state SET evicted = 0`), Caught: []string{"changes/bound"}},
+		{Name: "keeps the generation", Schema: dbtest.On(`AFTER UPDATE OF generation ON history`, `UPDATE history SET generation = OLD.generation`), Caught: []string{"changes/gone"}},
+	})
+}
+
 // TestBrokenAccountsAreCaught breaks the counts of accounts.
 // Invariant 76.
 func TestBrokenAccountsAreCaught(t *testing.T) {

@@ -143,6 +143,7 @@ type postgresWrite struct {
 	commitBy   time.Time // until when a COMMIT is sent, so that there is time for its response
 	inDoubt    bool      // a COMMIT was sent, and its outcome on the server or on a required standby is unknown
 	isDetached bool      // a COMMIT runs without its caller and keeps the connection and the slot
+	changes    ChangeRun // of the last attempt
 }
 
 // attempt runs the transaction once and returns its error and the error's class. ctx has an effect
@@ -178,10 +179,13 @@ func (w *postgresWrite) attempt(ctx context.Context) (errorClass, error) {
 	w.inDoubt = false
 	w.observe(c, classOther, nil)
 	c.writes = true
-	t := &Tx{conn: c, Now: now}
+	w.changes.reset()
+	t := &Tx{conn: c, Now: now, changes: &w.changes}
 	if err = w.fn(t); err == nil {
-		if ferr := c.flush(); ferr != nil {
-			err = t.fail(ferr)
+		if err = t.queueChanges(); err == nil {
+			if ferr := c.flush(); ferr != nil {
+				err = t.fail(ferr)
+			}
 		}
 	}
 	switch {

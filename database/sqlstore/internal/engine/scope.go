@@ -49,3 +49,8 @@ func (s Scope[X]) WriteForDeletion(ctx context.Context, fn func(X) error) error 
 func (s Scope[X]) WriteLocked(ctx context.Context, fn func(X) error) error {
 	return s.db.WriteLocked(ctx, s.On(fn))
 }
+
+// WriteLockedForDeletion is DB.WriteLockedForDeletion.
+func (s Scope[X]) WriteLockedForDeletion(ctx context.Context, fn func(X) error) error {
+	return s.db.WriteLockedForDeletion(ctx, s.On(fn))
+}

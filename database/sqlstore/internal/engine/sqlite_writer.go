@@ -45,6 +45,8 @@ type writer struct {
 	// The running transaction's; kept to reuse the memory.
 	members []*call
 	touched []RowKey
+	changes ChangeRun
+	last    int64 // the number of the last change, unless another process has written since
 }
 
 // call is a function that waits for its transaction.
@@ -251,6 +253,11 @@ func (w *writer) batch() {
 		w.retrySeparately() // for the calls that need no permission
 		return
 	}
+	if w.storeChanges() != nil {
+		w.rollback()
+		w.retrySeparately()
+		return
+	}
 	if err := w.commit(len(w.members)); err != nil {
 		if errors.Is(err, database.ErrNoSpace) && len(w.members) > 1 {
 			w.retrySeparately()
@@ -306,6 +313,10 @@ func (w *writer) runAlone(c *call) error {
 			return gerr
 		}
 	}
+	if cerr := w.storeChanges(); cerr != nil {
+		w.rollback()
+		return cerr
+	}
 	if cerr := w.commit(1); cerr != nil {
 		return cerr
 	}
@@ -316,9 +327,13 @@ func (w *writer) runAlone(c *call) error {
 // call failed after a change, or because the engine failed and may have ended the
 // transaction.
 func (w *writer) apply(c *call) (undo bool, err error) {
-	t := &Tx{conn: w.conn}
+	before := w.changes
+	t := &Tx{conn: w.conn, changes: &w.changes}
 	// The caller's goroutine repeats a panic.
 	c.panicked, err = recovered(func() error { return c.fn(t) })
+	if err != nil {
+		w.changes = before
+	}
 	w.touched = append(w.touched, t.touched...)
 	c.guarded = t.guarded()
 	if t.failed != nil {
@@ -330,7 +345,41 @@ func (w *writer) apply(c *call) (undo bool, err error) {
 func (w *writer) beginTx() error {
 	clear(w.touched)
 	w.touched = w.touched[:0]
+	w.changes.reset()
 	return w.conn.run(w.begin)
+}
+
+// storeChanges writes the calls' changes in the transaction, which is about to be committed.
+// After an error it must be rolled back.
+func (w *writer) storeChanges() error {
+	if w.changes.Count == 0 {
+		return nil
+	}
+	t := &Tx{conn: w.conn}
+	stored, err := w.insertChanges(t)
+	if err == nil && !stored { // another process has written, or a transaction was rolled back
+		if _, err = t.Row(`SELECT COALESCE(MAX(last), 0) FROM changes`, nil, (*Integer)(&w.last)); err == nil {
+			_, err = w.insertChanges(t)
+		}
+	}
+	if err != nil {
+		w.health.observe(w.conn.classify(t.failed), t.failed)
+	}
+	return err
+}
+
+// insertChanges inserts the rows of w.changes if w.last is the last change's number, which it
+// reports.
+func (w *writer) insertChanges(t *Tx) (bool, error) {
+	for row := range w.changes.Rows(w.last) {
+		n, err := t.Exec(`INSERT INTO changes (`+ChangeColumns+`) SELECT $1, $2, $3, $4 WHERE (SELECT COALESCE(MAX(last), 0) FROM changes) = $5`,
+			append(row.Values(), w.last)...)
+		if err != nil || n == 0 {
+			return false, err
+		}
+		w.last = row.Last
+	}
+	return true, nil
 }
 
 // commit makes a transaction with this number of calls durable. If it returns ErrNoSpace or

@@ -53,9 +53,10 @@ type Tx struct {
 	Now     time.Time // to the microsecond, in UTC
 	inDoubt bool      // Now may be wrong
 	Changed bool
-	Free    bool     // it does not change the instance, so that its commit needs no permission
-	failed  error    // the engine's first error
-	touched []RowKey // changed rows that a RowWatcher may keep
+	Free    bool       // it does not change the instance, so that its commit needs no permission
+	failed  error      // the engine's first error
+	touched []RowKey   // changed rows that a RowWatcher may keep
+	changes *ChangeRun // that the commit stores; nil in a transaction that only reads
 }
 
 // guarded reports whether the transaction's commit needs DB.Guard's permission.

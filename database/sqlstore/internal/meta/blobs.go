@@ -175,10 +175,14 @@ func (s *Metastore) commitBlob(ctx context.Context, b metastore.Blob, extents []
 		if _, err := t.giveUp(old, found, blobUsage(row.Blob)); err != nil {
 			return err
 		}
-		if err := place(t); err != nil || created {
+		if err := place(t); err != nil {
 			return err
 		}
-		return t.writeBlob(&row, old, found) // last, because the earlier statements need not wait for a result
+		if created {
+			t.changed(metastore.ChangeStored, &row.Blob)
+			return nil
+		}
+		return t.writeBlob(&row, old, found, metastore.ChangeStored) // last, as the others need not wait for a result
 	})
 	if err != nil {
 		return metastore.Blob{}, err
@@ -252,8 +256,9 @@ func (t tx) drop(b storedBlob) (garbage bool, retained usage.Delta, err error) {
 }
 
 // writeBlob writes the row of b, which replaces the row of old if there is one, and sets the
-// members that the store sets. The caller must call giveUp for old.
-func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
+// members that the store sets. The caller must call giveUp for old. kind is the change's; a blob
+// that is stored over another one replaces it.
+func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool, kind metastore.ChangeKind) error {
 	b.Again = time.Time{}
 	if old.rule == 0 {
 		// old.Modified is not before the time that deleted_blobs has for the name, if any.
@@ -265,13 +270,20 @@ func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool) error {
 	if err := t.lockNew(b, old.rule); err != nil {
 		return err
 	}
+	if kind == metastore.ChangeStored && found && !expired(old.Expires, t.Now) {
+		kind = metastore.ChangeReplaced
+	}
+	var err error
 	switch {
 	case !found:
-		return t.insertBlob(b)
+		return t.insertBlob(b, kind)
 	case t.Embedded() && isPlain(&old.Blob) && isPlain(&b.Blob):
-		return t.update(b, updatePlain)
+		err = t.update(b, updatePlain)
+	default:
+		err = t.updateBlob(b)
 	}
-	return t.updateBlob(b)
+	t.changed(kind, &b.Blob)
+	return err
 }
 
 // rowValues returns the values of a row's columns: its key, blobColumns, shared and row_sum.
@@ -326,8 +338,8 @@ func (t tx) insertRow(b *storedBlob) error {
 }
 
 // insertBlob writes the name's first row. Its time is not before the one that deleted_blobs has for
-// the name, if any. It sets b.Modified and b.SharedSecond.
-func (t tx) insertBlob(b *storedBlob) error {
+// the name, if any. It sets b.Modified and b.SharedSecond, and records the change.
+func (t tx) insertBlob(b *storedBlob, kind metastore.ChangeKind) error {
 	n := splitName(b.Name)
 	values, err := rowValues(b, n)
 	if err != nil {
@@ -335,18 +347,33 @@ func (t tx) insertBlob(b *storedBlob) error {
 	}
 	t.Touch(rowKey(b.Account, n))
 	t.Changed = true // row does not set it
-	_, err = t.Row(`INSERT INTO blobs (`+rowColumns+`)
+	query, values := insertBlob, append(values, n.tail, b.Modified.Truncate(time.Second).UnixMicro())
+	if !t.Embedded() { // another statement would cost a round trip
+		if t.changed(kind, &b.Blob) {
+			packed, newest := t.TakeChanges() // which begins with Modified
+			query, values = insertBlobAndChange, append(values, packed[:newest:newest], packed[newest+8:])
+		}
+	}
+	_, err = t.Row(query, values, (*engine.Instant)(&b.Modified), (*engine.Boolean)(&b.SharedSecond))
+	if t.Embedded() {
+		t.changed(kind, &b.Blob)
+	}
+	return err
+}
+
+const (
+	insertBlob = `INSERT INTO blobs (` + rowColumns + `)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
 			(SELECT MAX(m) FROM (SELECT CAST($10 AS BIGINT) AS m UNION ALL
 				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
 			$11, $12,
 			CASE WHEN CAST($13 AS BIGINT) = 1 OR EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $19)
 				THEN 1 ELSE 0 END, $14, $15, $16, $17, $18)
-		RETURNING modified, shared_second`,
-		append(values, n.tail, b.Modified.Truncate(time.Second).UnixMicro()),
-		(*engine.Instant)(&b.Modified), (*engine.Boolean)(&b.SharedSecond))
-	return err
-}
+		RETURNING modified, shared_second`
+	insertBlobAndChange = `WITH stored AS (` + insertBlob + `),
+			queued AS (INSERT INTO changes_queue (packed) SELECT CAST($20 AS BYTEA) || int8send(modified) || CAST($21 AS BYTEA) FROM stored)
+		SELECT modified, shared_second FROM stored`
+)
 
 // createBlob writes the row of b and sets b.Modified and b.SharedSecond, if the name has neither a
 // row nor one in deleted_blobs, and the account no rule. It reports whether it has done that, which

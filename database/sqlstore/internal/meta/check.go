@@ -46,15 +46,18 @@ func (s *Metastore) InlineBodies(ctx context.Context, after *InlineExtent, limit
 // checkedRows is how many rows a check reads at a time.
 const checkedRows = 1000
 
-// CheckRows compares the rows of blobs, and of extents that are no garbage, with their checksums, a
-// page at a time, and calls each for every row: known reports whether it has a checksum, and damage
-// describes its damage, or is "". Each row is read with its checksum in one statement. An error of
-// each ends it.
+// CheckRows compares the rows of blobs, changes, and extents that are no garbage with their
+// checksums, a page at a time, and calls each for every row: known reports whether it has a
+// checksum, and damage describes its damage, or is "". Each row is read with its checksum in one
+// statement. An error of each ends it.
 func (s *Metastore) CheckRows(ctx context.Context, each func(content metastore.ContentID, known bool, damage string) error) error {
 	if err := s.checkBlobRows(ctx, each); err != nil {
 		return err
 	}
-	return s.checkExtentRows(ctx, each)
+	if err := s.checkExtentRows(ctx, each); err != nil {
+		return err
+	}
+	return s.checkChangeRows(ctx, each)
 }
 
 // rowResult has CheckRows's arguments for each, when the page has been read.
@@ -120,6 +123,26 @@ func (s *Metastore) checkExtentRows(ctx context.Context, each func(metastore.Con
 				})
 		})
 		if err := eachResult(page, err, each); err != nil || len(page) < checkedRows {
+			return err
+		}
+	}
+}
+
+func (s *Metastore) checkChangeRows(ctx context.Context, each func(metastore.ContentID, bool, string) error) error {
+	for at, last := int64(0), int64(0); ; at = last {
+		var page []rowResult
+		err := s.in.Read(ctx, func(t tx) error {
+			page = nil
+			return t.changeRows(`last > $1`, engine.Args{at}, checkedRows, func(row *engine.ChangeRow, damaged bool) bool {
+				one := rowResult{known: true}
+				if damaged {
+					one.damage = engine.DamagedRow("the row of changes up to %d", row.Last).Error()
+				}
+				page, last = append(page, one), row.Last
+				return true
+			})
+		})
+		if err := eachResult(page, err, each); err != nil || len(page) == 0 {
 			return err
 		}
 	}

@@ -116,7 +116,11 @@ func (s *Metastore) CopyBlob(ctx context.Context, c metastore.Copy) (metastore.B
 				return err
 			}
 		}
-		return t.writeCopy(&b, source, old)
+		kind := metastore.ChangeCopied
+		if c.Restores {
+			kind = metastore.ChangeRestored
+		}
+		return t.writeCopy(&b, source, old, kind)
 	})
 	if err != nil {
 		return metastore.Blob{}, err
@@ -148,11 +152,12 @@ func (t tx) restate(b *storedBlob, source end) error {
 	if err := usage.Record(t.Tx, blobUsage(b.Blob), blobUsage(source.Blob).Negated()); err != nil {
 		return err
 	}
+	t.changed(metastore.ChangeProperties, &b.Blob)
 	return t.updateBlob(b)
 }
 
 // writeCopy writes the row of b, a copy of source that replaces old.
-func (t tx) writeCopy(b *storedBlob, source, old end) (err error) {
+func (t tx) writeCopy(b *storedBlob, source, old end, kind metastore.ChangeKind) (err error) {
 	if old.found && old.Content == source.Content && !old.rule.keeps(&old.Blob) { // the references stay as they are
 		err = usage.Record(t.Tx, blobUsage(b.Blob), blobUsage(old.Blob).Negated())
 	} else {
@@ -169,7 +174,7 @@ func (t tx) writeCopy(b *storedBlob, source, old end) (err error) {
 	if err != nil {
 		return err
 	}
-	return t.writeBlob(b, old.storedBlob, old.found)
+	return t.writeBlob(b, old.storedBlob, old.found, kind)
 }
 
 // MoveBlob implements metastore.Blobs.
@@ -239,12 +244,13 @@ func (t tx) move(m metastore.Move) (metastore.Blob, error) {
 	if err != nil {
 		return metastore.Blob{}, err
 	}
+	t.changed(metastore.ChangeMovedFrom, &away.Blob)
 	// Unless it is kept, the moved blob's reference stays. If both have the same content, it loses
 	// the other reference.
 	if _, err := t.giveUp(old.storedBlob, old.found, append(deltas, blobUsage(b.Blob))...); err != nil {
 		return metastore.Blob{}, err
 	}
-	if err := t.writeBlob(&b, old.storedBlob, old.found); err != nil {
+	if err := t.writeBlob(&b, old.storedBlob, old.found, metastore.ChangeMovedTo); err != nil {
 		return metastore.Blob{}, err
 	}
 	return shown(b.Blob, t), nil

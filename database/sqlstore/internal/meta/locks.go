@@ -34,6 +34,7 @@ func (s *Metastore) SetLock(ctx context.Context, c metastore.LockChange) (metast
 			b.Lock, err = t.changeLock(&was, b.Lock, c)
 		}
 		if err == nil {
+			t.changed(metastore.ChangeLocked, &b.Blob)
 			err = t.updateBlob(&b)
 		}
 		return shown(b.Blob, t), err

@@ -102,9 +102,8 @@ func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
 // purgeBlobs removes blobs that meet a condition and expired until a time.
 func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error) {
 	type row struct {
-		account    string
+		blob       metastore.Blob // has what a change has
 		name       name
-		content    metastore.ContentID
 		shared     engine.Boolean
 		used       usage.Delta
 		head, tail string
@@ -113,10 +112,12 @@ func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error
 	var list []row
 	var r row
 	var names, size int64
-	err := t.Each(`SELECT account, name_head, name_hash, name_tail, content, shared, owner, size, length(name_head) + length(name_tail) + COALESCE(length(metadata), 0), version FROM blobs
+	err := t.Each(`SELECT account, name_head, name_hash, name_tail, content, shared, owner, size, length(name_head) + length(name_tail) + COALESCE(length(metadata), 0), version,
+			crc64, content_type, modified, expires FROM blobs
 		WHERE expires IS NOT NULL AND expires <= $1`+condition+` ORDER BY expires LIMIT $2`,
 		engine.Args{until.UnixMicro(), int64(limit)},
-		engine.Args{&r.account, &r.head, &r.name.hash, &r.tail, (*engine.ContentID)(&r.content), &r.shared, (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names), &r.version},
+		engine.Args{&r.blob.Account, &r.head, &r.name.hash, &r.tail, (*engine.ContentID)(&r.blob.Content), &r.shared, (*engine.OptionalText)(&r.used.Owner), (*engine.Integer)(&size), (*engine.Integer)(&names), &r.version,
+			(*engine.CRC)(&r.blob.CRC64), &r.blob.ContentType, (*engine.Instant)(&r.blob.Modified), (*engine.Instant)(&r.blob.Expires)},
 		func() error {
 			r.used.Used = metastore.Used{Bytes: size, Objects: 1, Names: names}
 			list = append(list, r)
@@ -132,11 +133,11 @@ func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error
 	deltas := make([]usage.Delta, 0, 2*len(list))
 	gone, handled := list[:0], 0
 	for _, r := range list {
-		kept, done := metastore.IsKept(r.account) && bytes.Contains(r.version, []byte(`"lock"`)), true
+		kept, done := metastore.IsKept(r.blob.Account) && bytes.Contains(r.version, []byte(`"lock"`)), true
 		if kept { // whatever the column expires has
-			done, err = t.relock(r.account, r.head+r.tail)
-		} else if ruled && !metastore.IsKept(r.account) {
-			kept, deltas, err = t.expire(r.account, r.head+r.tail, deltas)
+			done, err = t.relock(r.blob.Account, r.head+r.tail)
+		} else if ruled && !metastore.IsKept(r.blob.Account) {
+			kept, deltas, err = t.expire(r.blob.Account, r.head+r.tail, deltas)
 			if errors.Is(err, database.ErrDamagedRow) { // it remains for a check
 				kept, done, err = true, false, nil
 			}
@@ -152,16 +153,22 @@ func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error
 		}
 		// A driver may return empty bytes as nil, which would be NULL.
 		n := name{head: append([]byte{}, r.head...), hash: append([]byte{}, r.name.hash...)}
-		if err := t.deleteRow(r.account, n); err != nil {
+		if err := t.deleteRow(r.blob.Account, n); err != nil {
 			return 0, err
 		}
+		r.blob.Name, r.blob.Owner, r.blob.Size = r.head+r.tail, r.used.Owner, r.used.Bytes
+		kind := metastore.ChangeExpired
+		if metastore.IsKept(r.blob.Account) {
+			kind, r.blob.Expires = metastore.ChangeVersionDeleted, time.Time{} // the column has when it was due
+		}
+		t.changed(kind, &r.blob)
 		gone, deltas = append(gone, r), append(deltas, r.used.Negated())
 	}
 	// After all rows of blobs, and in lockShares' order, because other transactions lock in that
 	// order. The blob that expired last is charged for the garbage.
-	slices.SortStableFunc(gone, func(a, b row) int { return bytes.Compare(a.content[:], b.content[:]) })
+	slices.SortStableFunc(gone, func(a, b row) int { return bytes.Compare(a.blob.Content[:], b.blob.Content[:]) })
 	for _, r := range gone {
-		last, err := t.dropReference(r.content, bool(r.shared))
+		last, err := t.dropReference(r.blob.Content, bool(r.shared))
 		if err != nil {
 			return 0, err
 		}
@@ -169,7 +176,7 @@ func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error
 			continue
 		}
 		garbage := garbageUsage(r.used.Owner, r.used.Bytes, 1)
-		if err := t.addGarbage(r.content, garbage); err != nil {
+		if err := t.addGarbage(r.blob.Content, garbage); err != nil {
 			return 0, err
 		}
 		deltas = append(deltas, garbage)
@@ -190,7 +197,7 @@ func (t tx) expire(account, blobName string, deltas []usage.Delta) (ruled bool, 
 	if err != nil || !found || old.rule == 0 {
 		return false, deltas, err
 	}
-	deltas, err = t.retire(old, "", engine.Latest(old.Expires, old.Modified), deltas)
+	deltas, err = t.retire(old, "", engine.Latest(old.Expires, old.Modified), deltas, metastore.ChangeExpired)
 	return err == nil, deltas, err
 }
 

@@ -373,7 +373,7 @@ func (w *ruleWalk) remove() (err error) {
 	for _, g := range w.gone {
 		b := shown(g.Blob, w)
 		if b.Since.IsZero() {
-			w.deltas, err = w.retire(g.storedBlob, "rule:"+g.rule, w.Now, w.deltas)
+			w.deltas, err = w.retire(g.storedBlob, "rule:"+g.rule, w.Now, w.deltas, metastore.ChangeRuleExpired)
 			if errors.Is(err, database.ErrDamagedRow) { // it remains for a check
 				continue
 			}
@@ -391,7 +391,7 @@ func (w *ruleWalk) remove() (err error) {
 
 // retire removes a blob, which lockBlob has returned. If its account has a rule, it is kept like
 // one that was removed at a time. With database.ErrDamagedRow, about a version, nothing is changed.
-func (t tx) retire(old storedBlob, by string, since time.Time, deltas []usage.Delta) (_ []usage.Delta, err error) {
+func (t tx) retire(old storedBlob, by string, since time.Time, deltas []usage.Delta, kind metastore.ChangeKind) (_ []usage.Delta, err error) {
 	if old.rule != 0 {
 		if _, err := t.keptVersions(old.Account, old.Name, "", 2*old.rule.most()+16); err != nil {
 			return deltas, err
@@ -404,6 +404,7 @@ func (t tx) retire(old storedBlob, by string, since time.Time, deltas []usage.De
 	if err != nil {
 		return nil, err
 	}
+	t.changed(kind, &old.Blob)
 	return deltas, t.removeBlob(old.Blob)
 }
 

@@ -74,7 +74,7 @@ func sqliteAtScale(b *testing.B) *scaleStore {
 	load := func(ctx context.Context, rows []scaleRow) error {
 		return s.db.Write(ctx, func(t *engine.Tx) error {
 			for i := range rows {
-				if err := (tx{t}).insertBlob(&storedBlob{Blob: rows[i].blob}); err != nil {
+				if err := (tx{t}).insertBlob(&storedBlob{Blob: rows[i].blob}, metastore.ChangeStored); err != nil {
 					return err
 				}
 				if err := (tx{t}).addExtents(rows[i].blob.Content, []metastore.Extent{rows[i].extent}); err != nil {

@@ -266,7 +266,7 @@ func (s *Metastore) complete(
 			return err
 		}
 		row := storedBlob{Blob: b, lockStored: true}
-		if err := t.writeBlob(&row, old, found); err != nil {
+		if err := t.writeBlob(&row, old, found, metastore.ChangeStored); err != nil {
 			return err
 		}
 		return t.recordOutcome(&u, row.Blob)

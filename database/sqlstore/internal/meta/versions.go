@@ -200,6 +200,7 @@ func (t tx) removeVersion(b storedBlob, deltas []usage.Delta) (garbage bool, _ [
 	if err != nil {
 		return false, nil, err
 	}
+	t.changed(metastore.ChangeVersionDeleted, &b.Blob)
 	return garbage, append(deltas, blobUsage(b.Blob).Negated(), retained), t.deleteRow(b.Account, splitName(b.Name))
 }
 
@@ -379,6 +380,12 @@ func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metast
 			}
 			out.Mark = shown(mark.Blob, t)
 		}
+		switch {
+		case out.Mark.Mark:
+			t.changed(metastore.ChangeMarked, &out.Mark)
+		case found:
+			t.changed(metastore.ChangeDeleted, &old.Blob)
+		}
 		if err := usage.Record(t.Tx, deltas...); err != nil || !found {
 			return out, err
 		}
@@ -414,8 +421,10 @@ func (s *Metastore) DeleteVersion(ctx context.Context, d metastore.Deletion) (me
 			out.Garbage = b.Content
 		}
 		if b.Since.IsZero() {
+			t.changed(metastore.ChangeDeleted, &b.Blob)
 			err = t.removeBlob(b.Blob)
 		} else {
+			t.changed(metastore.ChangeVersionDeleted, &b.Blob)
 			err = t.deleteRow(b.Account, splitName(b.Name))
 		}
 		if err == nil && (b.Since.IsZero() || !live) {
@@ -445,5 +454,6 @@ func (t tx) promote(removed storedBlob, n metastore.BlobName, deltas []usage.Del
 	if err := t.deleteRow(v.Account, splitName(v.Name)); err != nil {
 		return nil, err
 	}
+	t.changed(metastore.ChangeRestored, &b.Blob)
 	return append(deltas, blobUsage(v.Blob).Negated(), blobUsage(b.Blob)), t.insertRow(&b)
 }
