@@ -49,7 +49,7 @@ const (
 	firstSweep   = 5 * time.Minute
 )
 
-// Run frees garbage soon after it arises, purges rows and versions and applies rules every
+// Run frees garbage soon after it arises, purges rows, versions and changes and applies rules every
 // Options.PurgeEvery, sweeps orphans after five minutes and then every Options.SweepEvery, and
 // checks stored bytes (see integrity.Checker), until ctx ends. These tasks do not wait for each
 // other. While requests are in progress they work in small steps with pauses between them. control
@@ -66,6 +66,7 @@ func (s *Service) Run(ctx context.Context, control *task.Control) {
 	control.Define(task.Purge, waits, s.byAge(s.purge))
 	control.Define(task.Versions, waits, s.byAge(s.purgeVersions))
 	control.Define(task.Rules, waits, s.byAge(s.applyRules))
+	control.Define(task.Changes, waits, s.byAge(s.purgeChanges))
 	control.Define(task.RestoreReserve, waits, func(context.Context) (int64, error) { return 0, s.opt.Restore() })
 	control.Define(task.Sweep, waits, s.byAge(func(ctx context.Context) (int64, error) {
 		swept, err := s.SweepOrphans(ctx)
@@ -79,9 +80,10 @@ func (s *Service) Run(ctx context.Context, control *task.Control) {
 		control.Repeat(ctx, s.opt.PurgeEvery, s.opt.PurgeEvery, func() {
 			control.Do(ctx, task.Versions)
 			control.Do(ctx, task.Purge)
+			control.Do(ctx, task.Changes)
 			control.Do(ctx, task.RestoreReserve)
 			s.FreeSoon()
-		}, task.Versions, task.Purge, task.RestoreReserve)
+		}, task.Versions, task.Purge, task.Changes, task.RestoreReserve)
 	})
 	tasks.Go(func() {
 		control.Repeat(ctx, s.opt.PurgeEvery, s.opt.PurgeEvery, func() {

@@ -77,6 +77,9 @@ type Options struct {
 	// limit rows of other packages, and returns how many. nil means that there are none.
 	PurgeMore func(ctx context.Context, limit int) (int, error)
 
+	// ChangesKeep is for how long Run keeps changes. Default DefaultChangesKeep.
+	ChangesKeep time.Duration
+
 	// ScrubPeriod is the period in which Run reads and checks all stored bytes once. 0 means that
 	// it does not, and lists no damage but what reads find.
 	ScrubPeriod time.Duration
@@ -108,7 +111,9 @@ const DefaultReadBuffers = 64 << 20
 // The defaults of Options.PurgeEvery and Options.SweepEvery.
 const (
 	DefaultPurgeEvery = time.Minute
-	DefaultSweepEvery = 6 * time.Hour
+	// DefaultChangesKeep is the default of Options.ChangesKeep.
+	DefaultChangesKeep = 7 * 24 * time.Hour
+	DefaultSweepEvery  = 6 * time.Hour
 )
 
 // Service stores and serves blobs. Its methods may be called concurrently.
@@ -174,6 +179,7 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 	if opt.PurgeMore == nil {
 		opt.PurgeMore = func(context.Context, int) (int, error) { return 0, nil }
 	}
+	opt.ChangesKeep = cmp.Or(opt.ChangesKeep, DefaultChangesKeep)
 	opt.PurgeEvery = cmp.Or(opt.PurgeEvery, DefaultPurgeEvery)
 	opt.SweepEvery = cmp.Or(opt.SweepEvery, DefaultSweepEvery)
 	if opt.Busy == nil {

@@ -111,6 +111,7 @@ type Stores struct {
 	VerifyTTL    time.Duration
 	GarbageGrace time.Duration
 	ScrubPeriod  time.Duration // 0: no scrub
+	ChangesKeep  time.Duration // for how long changes of blobs are kept
 	ActionsKeep  time.Duration // for how long administrators' actions are kept
 }
 

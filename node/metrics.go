@@ -43,6 +43,7 @@ func (n *Node) registerMetrics() {
 	registerStored(set, n.stores)
 	registerBlobs(set, n.blobs)
 	registerScrub(set, n.stores.Meta, n.config.ScrubPeriod, n.blobs)
+	registerChanges(set, n.stores.Meta)
 	registerCensus(set, n.census)
 	registerSessions(set, n.sessions)
 	registerChannels(set, n.channels)
@@ -68,6 +69,7 @@ func DescribeMetrics() []metrics.Metric {
 	registerStored(set, nil)
 	registerBlobs(set, nil)
 	registerScrub(set, nil, 0, nil)
+	registerChanges(set, nil)
 	registerCensus(set, nil)
 	registerSessions(set, nil)
 	registerChannels(set, nil)
@@ -278,6 +280,19 @@ func registerScrub(set *metrics.Set, meta metastore.Store, period time.Duration,
 	set.Counter("sluice_scrub_read_bytes_total", "Bytes that the scrub has read on this node.", func() int64 { return blobs.Stats().Scrubbed })
 	set.Counter("sluice_damage_found_total", "Contents for which this node was the first to record damage.", func() int64 { return blobs.Stats().Found })
 	set.Counter("sluice_extents_healed_total", "Damaged extents that this node has repaired from the second store.", func() int64 { return blobs.Stats().Healed })
+}
+
+// registerChanges registers the feed's metrics.
+func registerChanges(set *metrics.Set, meta metastore.Store) {
+	metrics.Sample(set, func(ctx context.Context) (metastore.ChangeTotals, error) {
+		return meta.ChangeTotals(database.WithPatience(ctx, queryPatience))
+	},
+		metrics.GaugeOf("sluice_changes", "Changes of blobs that are recorded.", func(c metastore.ChangeTotals) float64 { return float64(c.Changes) }),
+		metrics.GaugeOf("sluice_changes_bytes", "Bytes of these changes.", func(c metastore.ChangeTotals) float64 { return float64(c.Bytes) }),
+		metrics.GaugeOf("sluice_changes_oldest_timestamp_seconds", "When the oldest change was recorded, in seconds since 1970. Absent while there is none.",
+			func(c metastore.ChangeTotals) float64 { return seconds(c.Oldest) }),
+		metrics.GaugeOf("sluice_changes_evicted", "Changes that were removed early, ever, because their owner had too many.", func(c metastore.ChangeTotals) float64 { return float64(c.Evicted) }),
+	)
 }
 
 func registerCensus(set *metrics.Set, c *census) {

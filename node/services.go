@@ -111,6 +111,7 @@ func (n *Node) newBlobs() *blob.Service {
 	opt.PurgeMore = func(ctx context.Context, limit int) (int, error) {
 		return n.stores.Meta.PurgeActions(ctx, n.config.ActionsKeep, limit)
 	}
+	opt.ChangesKeep = n.config.ChangesKeep
 	opt.Found = n.damageFound
 	opt.Busy = func() bool { return n.api.Busy() } // the tasks run once it is set
 	if fenced := opt.MayDelete; n.config.Location.Shared() {

@@ -30,7 +30,7 @@ type taskHistory struct {
 // The tasks that run at intervals while this node leads: those with an interval that a flag sets,
 // and with them those that run at least every minute.
 var (
-	timed    = []string{string(task.Purge), string(task.Versions), string(task.Rules), string(task.RestoreReserve), string(task.Sweep)}
+	timed    = []string{string(task.Purge), string(task.Versions), string(task.Rules), string(task.Changes), string(task.RestoreReserve), string(task.Sweep)}
 	periodic = append(slices.Clone(timed), string(task.Settle), string(task.ReviewSettlements))
 )
 
@@ -50,7 +50,7 @@ func names(of func(task.Name) bool) (list []string) {
 // intervals returns the timed tasks' intervals.
 func (c *Config) intervals() map[task.Name]time.Duration {
 	t := c.tuning()
-	return map[task.Name]time.Duration{task.Purge: t.PurgeEvery, task.Versions: t.PurgeEvery, task.Rules: t.PurgeEvery, task.RestoreReserve: t.PurgeEvery, task.Sweep: t.SweepEvery}
+	return map[task.Name]time.Duration{task.Purge: t.PurgeEvery, task.Versions: t.PurgeEvery, task.Rules: t.PurgeEvery, task.Changes: t.PurgeEvery, task.RestoreReserve: t.PurgeEvery, task.Sweep: t.SweepEvery}
 }
 
 func newTaskLog(every map[task.Name]time.Duration, lines *taskLines) *taskLog {

@@ -12,6 +12,7 @@ const (
 	Purge             Name = "purge"              // removes expired rows (rows)
 	Versions          Name = "versions"           // deletes the versions that need not be kept any more (versions)
 	Rules             Name = "rules"              // applies accounts' rules (removed things)
+	Changes           Name = "changes"            // bounds the record of changes (changes)
 	RestoreReserve    Name = "restore_reserve"    // reserves disk space for deletes again (nothing)
 	Sweep             Name = "sweep"              // deletes objects that nothing refers to (objects)
 	Settle            Name = "settle"             // collects accepted payments (settlements)
@@ -23,7 +24,7 @@ const (
 )
 
 // Names are all tasks.
-var Names = []Name{FreeGarbage, Purge, Versions, Rules, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
+var Names = []Name{FreeGarbage, Purge, Versions, Rules, Changes, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
 
 // rare are the tasks with a few runs a day at most.
 var rare = map[Name]bool{Sweep: true, Scrub: true, Compare: true}
@@ -31,7 +32,7 @@ var rare = map[Name]bool{Sweep: true, Scrub: true, Compare: true}
 // Pausable are the tasks that an operator may pause: those that delete, or only count. The others
 // find and repair damage while there is an intact copy, collect payments before they expire, or
 // keep the disk's reserve, so that a forgotten pause would lose data or money.
-var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Sweep: true, Census: true}
+var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Changes: true, Sweep: true, Census: true}
 
 // Waiting are the tasks that delete by accounts' settings. They are paused with a reason when the
 // instance was restored or recovered and when a clock was set, until an operator has seen what they
@@ -39,7 +40,7 @@ var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rul
 var Waiting = []Name{Versions, Rules}
 
 // Startable are the tasks that an operator may start. The others run every second or minute.
-var Startable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Sweep: true, Scrub: true, Compare: true, Heal: true, Census: true}
+var Startable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Changes: true, Sweep: true, Scrub: true, Compare: true, Heal: true, Census: true}
 
 // Run is a task's run that has ended.
 type Run struct {

@@ -8,6 +8,7 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/blob"
 	"sluice/exchange"
 	"sluice/httpapi"
 	"sluice/integrity"
@@ -216,6 +217,8 @@ func storageSettings(c *Configuration) []Setting {
 			Help: "How long to keep the bytes of deleted blobs; unless it is 0, a download is cut after this time minus one minute."},
 		{Name: "scrub-period", Value: Constant(&n.ScrubPeriod, hours(integrity.DefaultScrubPeriod)), Check: notNegative(&n.ScrubPeriod),
 			Help: "Period in which everything stored is read and checked once, in the background; 0 to check only what is read."},
+		{Name: "changes-keep", Value: Constant(&n.ChangesKeep, hours(blob.DefaultChangesKeep)), Check: AtLeast(&n.ChangesKeep, time.Minute),
+			Help: "How long to keep the record of changes of blobs, which programs follow."},
 		{Name: "actions-keep", Value: Constant(&n.ActionsKeep, "8760h"), Check: notNegative(&n.ActionsKeep),
 			Help: "How long to keep the record of the actions of administrators."},
 		{Name: "heal-from", Value: optional(&n.Storage.HealFrom), placeholder: "DIR|DSN", words: "nowhere",
