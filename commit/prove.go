@@ -47,7 +47,8 @@ func widened(size, from, to int64) (int64, int64) {
 }
 
 // WriteRange writes the blob's bytes [from, to) with their proof. It reads the range from blob, and
-// all bytes in a chunk that the range has partly.
+// all bytes in a chunk that the range has partly. The commitment must be complete; whether it is
+// right, only a Reader checks.
 func (c *Commitment) WriteRange(w io.Writer, blob io.ReaderAt, from, to int64) error {
 	if err := checkRange(c.Size, from, to); err != nil {
 		return err

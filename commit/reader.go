@@ -17,7 +17,7 @@ func (e *MismatchError) Error() string {
 }
 
 // Reader returns the bytes in a range that WriteRange wrote, after it has verified them. Its memory
-// is 1 MiB and 32 bytes for each chunkset in the range.
+// is 1 MiB and 64 bytes for each chunkset in the range.
 type Reader struct {
 	in             *bufio.Reader
 	size, from, to int64

@@ -122,7 +122,7 @@ func (w *Writer) Commitment() Commitment {
 	return c
 }
 
-// NewCommitment returns a blob's roots from its chunksets'.
+// NewCommitment returns a blob's roots from its chunksets', which must be as many as size needs.
 func NewCommitment(size int64, chunksets []Chunkset) Commitment {
 	return Commitment{Size: size, Root: climb(rootsOf(chunksets), len(zeros), heightOf(int64(len(chunksets)))), Chunksets: chunksets}
 }
