@@ -23,6 +23,7 @@ import (
 	"sluice/client"
 	"sluice/database/sqlstore"
 	"sluice/exchange"
+	"sluice/feed"
 	"sluice/httpapi"
 	"sluice/metering"
 	"sluice/micropay"
@@ -87,19 +88,23 @@ func openService(o serviceOptions) *service {
 	returns, err := metering.NewReturns(sessions, channels, filepath.Join(dir, "returns"), log)
 	check(err)
 	places := access.NewPlaces(meta, reads, 0)
+	hub := feed.New(meta, feed.Options{})
 	handler, err := httpapi.New(httpapi.Config{
 		Payment: wire.Payment{
 			Receiver: receiver, Asset: "0xb", Module: "0xc", ChainID: 4,
 			ChunksetPrice: strconv.FormatInt(price, 10), UnsettledLimit: "1000000",
 		},
 		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads,
-		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
+		Blobs: blob.New(meta, memory.New(), blob.Options{}), Changes: hub,
 		Admin:  admin.New(meta, admin.Options{Places: places}),
 		Places: places,
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 	})
 	check(err)
-	return &service{handler, func() error { return errors.Join(meta.Close(), os.RemoveAll(dir)) }}
+	return &service{handler, func() error {
+		hub.Close()
+		return errors.Join(meta.Close(), os.RemoveAll(dir))
+	}}
 }
 
 // RoundTrip serves a request in this process. The response's body is in memory.

@@ -88,6 +88,7 @@ var needKeyCases = needing(rows("hosted/needs-key", accessRules, Extended, []req
 	{method: "POST", target: "/v1/multipart-uploads", body: `{"rawAccount": "0x1", "rawBlobName": "a"}`},
 	{method: "GET", target: "/v1/multipart-uploads?account=0x1"},
 	{method: "GET", target: "/v1/accounts"},
+	{method: "GET", target: "/v1/changes"},
 	{method: "GET", target: "/v1/figures"},
 	{method: "GET", target: "/v1/channels"},
 	{method: "GET", target: "/v1/channels/x/ledger"},
@@ -100,7 +101,7 @@ var needKeyCases = needing(rows("hosted/needs-key", accessRules, Extended, []req
 }), hostedNetwork)
 
 var needAdminCases = needing(rows("hosted/needs-admin", accessRules, Extended, []string{
-	"/v1/accounts", "/v1/figures", "/v1/channels",
+	"/v1/accounts", "/v1/changes", "/v1/figures", "/v1/channels",
 }, func(path string) string { return strings.TrimPrefix(path, "/v1/") }, func(c *trial, path string) {
 	r := c.send(request{method: "GET", target: path})
 	if r.status == 200 {

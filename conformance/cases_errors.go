@@ -27,6 +27,7 @@ var routes = []route{
 	{"channel-list", "/v1/channels", []string{"GET"}},
 	{"ledger", "/v1/channels/someChannel/ledger", []string{"GET"}},
 	{"accounts", "/v1/accounts", []string{"GET"}},
+	{"changes", "/v1/changes", []string{"GET"}},
 	{"list", "/v1/blobs/0x1", []string{"GET"}},
 	{"blob", "/v1/blobs/0x1/some/name", []string{"DELETE", "GET", "POST", "PUT"}},
 	{"uploads", "/v1/multipart-uploads", []string{"GET", "POST"}},
@@ -162,7 +163,7 @@ var serviceCases = []Case{
 	{Name: "service/features", Section: operations, Level: Extended, check: func(c *trial) {
 		var info wire.Info
 		c.without().send(request{method: "GET", target: "/v1/info"}).want(200).json(&info)
-		for _, feature := range []string{wire.FeatureCopy, wire.FeatureMove, wire.FeatureVersions} {
+		for _, feature := range []string{wire.FeatureCopy, wire.FeatureMove, wire.FeatureVersions, wire.FeatureChanges} {
 			if !slices.Contains(info.Features, feature) {
 				c.fatalf("features is %q, without %s", info.Features, feature)
 			}

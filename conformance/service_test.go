@@ -17,6 +17,7 @@ import (
 	"sluice/bytestore/memory"
 	"sluice/database/sqlstore"
 	"sluice/exchange"
+	"sluice/feed"
 	"sluice/httpapi"
 	"sluice/internal/task"
 	"sluice/metering"
@@ -79,9 +80,11 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 	returns, err := metering.NewReturns(soldSessions, channels, filepath.Join(dir, "returns"), log)
 	testenv.OK(t, err)
 	places := access.NewPlaces(meta, reads, 0)
+	hub := feed.New(meta, feed.Options{})
+	t.Cleanup(hub.Close)
 	config := httpapi.Config{
 		Payment: terms, Version: "test", Sessions: soldSessions, Channels: channels, Returns: returns, Reads: reads,
-		Blobs:  blob.New(meta, memory.New(), blob.Options{}),
+		Blobs: blob.New(meta, memory.New(), blob.Options{}), Changes: hub,
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 		Faucet: reads == access.ReadsPaid && described == nil, Inspection: meta,
 		Census: meta.Census, Admin: admin.New(meta, admin.Options{Places: places}), Places: places,

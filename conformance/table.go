@@ -22,6 +22,7 @@ const (
 	uploading      = "Multipart uploads"
 	copying        = "Copying and moving"
 	listing        = "Listing blobs"
+	changesRules   = "Changes"
 	listAccounts   = "Listing accounts"
 	sessions       = "Sessions"
 	channels       = "Channels"

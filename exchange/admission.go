@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"sluice/access"
+	"sluice/database"
 )
 
 // Admit identifies the caller by the credential in the request, nil if there is none, and applies
@@ -58,6 +59,26 @@ func (x *Exchange) Leave() {
 	}
 	x.left, x.entered = nil, nil
 	x.slot.release()
+}
+
+// Rest releases what the exchange has while it works: its slots, and the memory of its reply. It is
+// called before a wait that is bounded otherwise, and may be repeated. The exchange keeps its
+// caller's rates, and the database has as much patience with it as with another request.
+func (x *Exchange) Rest() {
+	x.reply.release()
+	if x.left != nil {
+		x.left()
+		x.left = nil
+	}
+	if x.release != nil {
+		x.release()
+		x.release = nil
+	}
+	x.slot.release()
+	if x.rested == nil {
+		x.rested = x.Request.Context()
+	}
+	x.Request = x.Request.WithContext(database.WithPatience(x.rested, database.Patience))
 }
 
 // AdmitProbe applies Config.ProbeLimits to a probe or a preflight. No other limit applies, so its

@@ -62,6 +62,7 @@ type Exchange struct {
 
 	// leave releases these, each if it is set.
 	slot     slot
+	rested   context.Context // the request's, since the first Rest; nil before
 	entered  *access.Allowance
 	left     func() // of entered
 	reply    reply

@@ -1,5 +1,12 @@
 package exchange
 
+import (
+	"errors"
+	"time"
+
+	"sluice/access"
+)
+
 // The bounds on pages of lists.
 const (
 	// PageBytes bounds a page's texts, with database.EntryCharge for each entry. In JSON they are
@@ -16,6 +23,26 @@ const (
 // HoldPage waits until a page of at most limit entries may be made; see HoldReply.
 func (x *Exchange) HoldPage(limit int) error {
 	return x.HoldReply(min(pageMemory, int64(limit)*entryMemory))
+}
+
+// PacePage waits until the caller's request rate permits a page with this number of entries, which
+// it counts, or until ended is closed. It is for exchanges that send several pages.
+func (x *Exchange) PacePage(ended <-chan struct{}, entries int) error {
+	ctx := x.Request.Context()
+	for {
+		err := x.Allowance.Take(ctx, 1+max(0, entries-1)/EntriesOfRequest)
+		var rate *access.RateError
+		if !errors.As(err, &rate) {
+			return err
+		}
+		select {
+		case <-time.After(rate.RetryAfter):
+		case <-ended:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // SpendPage counts a page with this number of entries against the caller's request rate: a page of

@@ -46,7 +46,7 @@ func (s *Server) admitLink(x *call, m router.Match[operation], key string) error
 	case x.BadCredential != nil && followed.err != nil:
 		x.BadCredential = followed.err
 	case x.Caller != nil:
-		x.linked = true
+		x.linked, x.linkEnds = true, followed.token.Expires()
 		if followed.token.Verb() == link.Create {
 			x.Request.Header.Set("If-None-Match", "*")
 		}
@@ -71,7 +71,10 @@ func (s *Server) followed(x *call, m router.Match[operation]) (*linked, error) {
 	if m.Route == nil || m.Route.Value.link != token.Verb() {
 		return nil, fmt.Errorf("%w: it permits to %s", errLinkForbidden, token.Verb())
 	}
-	followed := &linked{token: token, account: x.params.Get("account"), now: s.blobs.Now}
+	followed := &linked{token: token, account: q.text("account"), now: s.blobs.Now}
+	if strings.Contains(m.Pattern, "{account}") {
+		followed.account = x.params.Get("account")
+	}
 	switch {
 	case !m.Route.Value.lists:
 		followed.name = x.params.Get("blobName")

@@ -52,20 +52,23 @@ func (s *Server) mayRead(x *call) error {
 // mayList requires what the places at and below the listing's prefix do; for a list of versions, a
 // key with access.ScopeRead for the prefix.
 func (s *Server) mayList(versions bool) rule {
-	return func(x *call) error {
-		at, err := listInPath(x)
-		if err != nil {
-			return err
-		}
-		if x.rules, err = s.places.Account(x.Request.Context(), at.account); err != nil {
-			return err
-		}
-		reads := x.rules.Lists(at.name)
-		if versions {
-			reads = access.ReadsKey
-		}
-		return x.PermitRead(reads, at.account, at.name)
+	return func(x *call) error { return s.mayListAt(x, listInPath, versions) }
+}
+
+// mayListAt is mayList for the place that find returns.
+func (s *Server) mayListAt(x *call, find placeFunc, versions bool) error {
+	at, err := find(x)
+	if err != nil {
+		return err
 	}
+	if x.rules, err = s.places.Account(x.Request.Context(), at.account); err != nil {
+		return err
+	}
+	reads := x.rules.Lists(at.name)
+	if versions {
+		reads = access.ReadsKey
+	}
+	return x.PermitRead(reads, at.account, at.name)
 }
 
 // requireKey requires a key with the scope for the place that the request names. find must not

@@ -179,6 +179,7 @@ var accessTable = map[string]row{
 		c := testenv.Must(h.channels.Open(t.Context(), paychan.OpenOptions{Sender: payer}, nil))(t)
 		return target{"GET", "/v1/channels/" + c.ID + "/ledger", "", 200}
 	}},
+	"GET /v1/changes":                       {reading(need{scope: access.ScopeRead}), static("GET", "/v1/changes?account="+ours, "", 200)},
 	"GET /v1/figures":                       {scoped(access.ScopeAdmin), static("GET", "/v1/figures", "", 200)},
 	"GET /v1/blobs/{account}":               {reading(need{scope: access.ScopeRead}), static("GET", "/v1/blobs/"+ours, "", 200)},
 	"GET /v1/blobs/{account}/{blobName...}": {reading(need{}), onBlob("GET", 200)},

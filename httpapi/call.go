@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"time"
+
 	"sluice/access"
 	"sluice/exchange"
 	"sluice/httpapi/internal/router"
@@ -17,4 +19,5 @@ type call struct {
 	place     access.Rule         // the rule for the blob that a read names, or a copy
 	readsFree bool                // the caller has a key that reads without paying
 	linked    bool                // the caller has a link
+	linkEnds  time.Time           // when the link expires
 }

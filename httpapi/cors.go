@@ -11,7 +11,7 @@ import (
 var (
 	corsRequestHeaders = strings.Join([]string{
 		"Authorization", wire.HeaderBlobExpires, wire.HeaderHold, wire.HeaderRetainMode, wire.HeaderRetainUntil, wire.HeaderBypass, "Cache-Control", wire.HeaderContentDigest, "Content-Disposition", "Content-Language", "Content-Type", wire.HeaderIdempotencyKey, "If-Match",
-		"If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", wire.HeaderReprDigest,
+		"If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Last-Event-ID", "Range", wire.HeaderReprDigest,
 		wire.HeaderAPIKey, wire.HeaderRequestID, wire.HeaderMicropayment, wire.HeaderSessionID, wire.HeaderMaxChunksets, wire.HeaderMaxChunksetPrice,
 	}, ", ")
 	corsResponseHeaders = strings.Join([]string{

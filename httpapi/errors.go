@@ -9,6 +9,7 @@ import (
 	"sluice/admin"
 	"sluice/database"
 	"sluice/exchange"
+	"sluice/feed"
 	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/router"
 	"sluice/ledger"
@@ -30,6 +31,7 @@ var (
 	errNoChannel      = errors.New("the channel does not exist")
 	errSessionExpired = errors.New("the session has expired")
 	errLinkForbidden  = errors.New("the link does not permit this request")
+	errChangesGone    = errors.New("changes behind the position are no longer known: list the blobs, and continue at the restart position")
 	errNoIfMatch      = errors.New("an update needs If-Match: send the etag of the state that you have read")
 	errMark           = errors.New("the version marks that the blob was deleted, and has no bytes")
 	errNoDigestHere   = errors.New("a digest of the whole blob is not supported here; send one with each part")
@@ -57,6 +59,11 @@ var errorTable = exchange.NewErrors([]exchange.Row{
 	{Is: access.ErrInvalidKey, Code: wire.CodeBadParameter},
 	{Is: access.ErrInvalidLimit, Code: wire.CodeBadParameter},
 	{Is: errNoIfMatch, Code: wire.CodePreconditionRequired},
+
+	{Is: errChangesGone, Code: wire.CodeChangesGone, Detail: errChangesGone.Error()},
+	{Is: feed.ErrOwner, Code: wire.CodeTooManyAtOnce},
+	{Is: feed.ErrFull, Code: wire.CodeOverloaded},
+	{Is: feed.ErrClosed, Code: wire.CodeDraining, Detail: exchange.ErrDraining.Error()},
 
 	{Is: errNoRoute, Code: wire.CodeRouteNotFound},
 	{Is: errNoSession, Code: wire.CodeSessionNotFound, Detail: errNoSession.Error()},

@@ -29,6 +29,7 @@ var faultOperations = map[string]string{
 	"/v1/channels":                                     faults.Channel,
 	"/v1/channels/{channelId}/ledger":                  faults.Channel,
 	"/v1/accounts":                                     faults.Accounts,
+	"/v1/changes":                                      faults.Changes,
 	"/v1/blobs/{account}":                              faults.List,
 	"/v1/blobs/{account}/{blobName...}":                faults.Blob,
 	"/v1/versions/{account}":                           faults.List,

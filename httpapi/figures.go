@@ -74,9 +74,9 @@ func intervalJSON(i metrics.Interval) wire.Interval {
 	}
 }
 
-// observes reports whether a route's requests only observe the service, so that the history does
-// not have them.
+// observes reports whether a route's requests only observe the service, or wait for it, so that the
+// history does not have them.
 func observes(route string) bool {
 	return strings.HasPrefix(route, "/console") || strings.HasPrefix(route, "/v1/local/") ||
-		route == "/v1/channels" || strings.HasPrefix(route, "/v1/channels/") || route == "/v1/figures" || route == "/livez" || route == "/readyz"
+		route == "/v1/changes" || route == "/v1/channels" || strings.HasPrefix(route, "/v1/channels/") || route == "/v1/figures" || route == "/livez" || route == "/readyz"
 }

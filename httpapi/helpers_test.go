@@ -28,6 +28,7 @@ import (
 	"sluice/database/sqlstore"
 	"sluice/database/whole"
 	"sluice/exchange"
+	"sluice/feed"
 	"sluice/internal/connlimit"
 	"sluice/internal/httpconn"
 	"sluice/metastore"
@@ -154,6 +155,7 @@ func build(t testing.TB, of setup) *service {
 	c := Config{
 		Version:    "test",
 		Blobs:      blob.New(meta, files, blob.Options{VerifyTTL: time.Minute, ExtentSize: 4 << 20}),
+		Changes:    feed.New(meta, feed.Options{}),
 		Sessions:   sessions,
 		Channels:   channels,
 		Returns:    returns,
@@ -174,6 +176,7 @@ func build(t testing.TB, of setup) *service {
 	s := testenv.Must(New(c))(t)
 	t.Cleanup(func() {
 		stop()
+		c.Changes.Close()
 		background.Wait()
 		testenv.Check(t, errors.Join(returns.Close(), database.Close(), files.Close()))
 	})

@@ -42,7 +42,7 @@ func (s *Server) getInfo(x *call) error {
 		info.Payment.MinGasPrice, info.Payment.MaxGasPrice = gas(terms.MinGasPrice), gas(terms.MaxGasPrice)
 		info.Payment.MaxFee = gas(terms.MaxFee)
 	}
-	info.Features = []string{wire.FeatureCopy, wire.FeatureMove, wire.FeatureVersions}
+	info.Features = []string{wire.FeatureCopy, wire.FeatureMove, wire.FeatureVersions, wire.FeatureChanges}
 	info.Rates = wire.Rates{Key: rateJSON(s.Limiter().KeyLimits()), Address: rateJSON(s.Limiter().AddressLimits())}
 	return writeJSON(x, http.StatusOK, info)
 }

@@ -94,7 +94,7 @@ func TestOpenAPISchemasAreTheBodies(t *testing.T) {
 	schemas := loadOpenAPI(t).Components.Schemas
 	for name, body := range map[string]any{
 		"Account": wire.Account{}, "AccountPage": wire.AccountPage{}, "Blob": wire.Blob{}, "BlobName": wire.BlobName{}, "CopyBlob": wire.CopyBlob{}, "CopiedBlob": wire.CopiedBlob{},
-		"BlobPage": wire.BlobPage{}, "Version": wire.Version{}, "VersionPage": wire.VersionPage{}, "SetKeeping": wire.SetKeeping{}, "Keeping": wire.Keeping{}, "KeepingPage": wire.KeepingPage{},
+		"BlobPage": wire.BlobPage{}, "Change": wire.Change{}, "ChangePage": wire.ChangePage{}, "Version": wire.Version{}, "VersionPage": wire.VersionPage{}, "SetKeeping": wire.SetKeeping{}, "Keeping": wire.Keeping{}, "KeepingPage": wire.KeepingPage{},
 		"Rule": wire.Rule{}, "SetRules": wire.SetRules{}, "RuleCounts": wire.RuleCounts{}, "RuleRun": wire.RuleRun{}, "Rules": wire.Rules{}, "RulesPage": wire.RulesPage{}, "PreviewRules": wire.PreviewRules{}, "RulesPreview": wire.RulesPreview{},
 		"UploadBegun": wire.UploadBegun{}, "Success": wire.Success{}, "Part": wire.Part{}, "Upload": wire.Upload{},
 		"UploadStatus": wire.UploadStatus{}, "UploadPage": wire.UploadPage{}, "Session": wire.Session{}, "Channel": wire.Channel{},

@@ -19,6 +19,7 @@ import (
 	"sluice/exchange/headers"
 	"sluice/internal/connlimit"
 	"sluice/ledger"
+	"sluice/metastore"
 	"sluice/metering"
 	"sluice/micropay"
 	"sluice/wire"
@@ -80,6 +81,10 @@ func (s *Server) refuse(x *exchange.Exchange, row exchange.Row, cause error) ([]
 	p := newProblem(row, x.RequestID)
 	setPaymentMembers(&p, cause, s.price)
 	setDoubtMembers(&p, cause)
+	var gone *metastore.ChangesGoneError
+	if errors.As(cause, &gone) {
+		p.Restart = gone.Restart.String()
+	}
 	body, err := encodeProblem(p)
 	if err == nil {
 		setProblem(&x.Fields, row, cause, len(body))

@@ -48,6 +48,9 @@ func routes(s *Server) []router.Route[operation] {
 	write("POST", "/v1/sessions/micropaymentchannels/{channelId}/reconcile", requireKey(access.ScopeAdmin, everyPlace), s.reconcileChannel)
 
 	add("GET", "/v1/accounts", requireKey(access.ScopeAdmin, everyPlace), s.listAccounts)
+	add("GET", "/v1/changes", s.mayListChanges, s.getChanges)
+	permits(link.Read)
+	table[len(table)-1].Value.lists, table[len(table)-1].Value.reads = true, true
 	add("GET", "/v1/blobs/{account}", s.mayList(false), s.listBlobs)
 	permits(link.Read)
 	table[len(table)-1].Value.lists, table[len(table)-1].Value.reads = true, true

@@ -28,7 +28,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		Service: exchanges,
-		blobs:   c.Blobs, sessions: c.Sessions, channels: c.Channels,
+		blobs:   c.Blobs, feed: c.Changes, sessions: c.Sessions, channels: c.Channels,
 		meter:  metering.New(c.Sessions, c.Channels, c.Returns),
 		places: c.Places, publicCacheControl: c.PublicCacheControl, keys: c.Keys, console: c.Console, basePath: c.BasePath,
 		openAPI: bytes.Replace(wire.OpenAPI, []byte(wire.OpenAPIServer), []byte(strconv.Quote(cmp.Or(c.URL, c.BasePath, "/"))), 1),

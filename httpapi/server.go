@@ -13,6 +13,7 @@ import (
 	"sluice/console"
 	"sluice/database"
 	"sluice/exchange"
+	"sluice/feed"
 	"sluice/httpapi/internal/faults"
 	"sluice/httpapi/internal/router"
 	"sluice/internal/metrics"
@@ -33,6 +34,7 @@ type Config struct {
 	BasePath string // "" or "/NAME"
 	URL      string // the service's public URL, including the base path; "": unknown
 	Blobs    *blob.Service
+	Changes  *feed.Hub
 	Sessions *session.Service
 	Channels *paychan.Service
 	Returns  *metering.Returns // refunds chunksets that were charged and not served
@@ -80,6 +82,7 @@ type Server struct {
 	*exchange.Service // the state that its exchanges share
 
 	blobs              *blob.Service
+	feed               *feed.Hub
 	sessions           *session.Service
 	channels           *paychan.Service
 	meter              *metering.Meter

@@ -170,6 +170,10 @@ type Changes interface {
 	// FeedEnd returns the position behind all changes that were committed before the call.
 	FeedEnd(ctx context.Context) (FeedPosition, error)
 
+	// FeedStart returns the position before an account's oldest known change, or before the oldest
+	// for all accounts: ListChanges returns no ChangesGoneError for it until that is removed.
+	FeedStart(ctx context.Context, account string, all bool) (FeedPosition, error)
+
 	// PurgeChanges counts changes and removes those beyond the bounds, in a step that handles up to
 	// limit rows. It returns how many changes it has removed, and whether it must be called again.
 	// It returns database.ErrClock while DeletionErr is not nil, and has then removed nothing

@@ -14,6 +14,7 @@ import (
 	"sluice/collect"
 	"sluice/database"
 	"sluice/exchange"
+	"sluice/feed"
 	"sluice/httpapi"
 	"sluice/internal/auditlog"
 	"sluice/internal/connlimit"
@@ -42,6 +43,7 @@ func (n *Node) registerMetrics() {
 	registerLimits(set, n.limiter)
 	registerStored(set, n.stores)
 	registerBlobs(set, n.blobs)
+	registerFeed(set, n.feed)
 	registerScrub(set, n.stores.Meta, n.config.ScrubPeriod, n.blobs)
 	registerChanges(set, n.stores.Meta)
 	registerCensus(set, n.census)
@@ -68,6 +70,7 @@ func DescribeMetrics() []metrics.Metric {
 	registerLimits(set, nil)
 	registerStored(set, nil)
 	registerBlobs(set, nil)
+	registerFeed(set, nil)
 	registerScrub(set, nil, 0, nil)
 	registerChanges(set, nil)
 	registerCensus(set, nil)
@@ -79,6 +82,21 @@ func DescribeMetrics() []metrics.Metric {
 	storage.DescribeMetrics(set)
 	registerCertificate(set, nil)
 	return set.Metrics()
+}
+
+func registerFeed(set *metrics.Set, h *feed.Hub) {
+	set.Gauge("sluice_changes_readers", "Requests that read or wait for changes.", func() float64 { return float64(h.Stats().Readers) })
+	set.Counter("sluice_changes_readers_refused_total", "Requests that were refused because too many waited for changes.", func() int64 { return h.Stats().Refused })
+	sources := []string{"database", "memory"}
+	set.Counters("sluice_changes_pages_total", "Pages of changes for clients, by where they were read.", "source", sources, func(source string) int64 {
+		if source == "memory" {
+			return h.Stats().Memory
+		}
+		return h.Stats().Database
+	})
+	set.Counter("sluice_changes_gone_total", "Requests for changes that are no longer known.", func() int64 { return h.Stats().Gone })
+	set.Counter("sluice_changes_polls_total", "Reads of the database for all who wait for changes.", func() int64 { return h.Stats().Polls })
+	set.Counter("sluice_changes_failed_polls_total", "Of these, reads that failed.", func() int64 { return h.Stats().FailedPolls })
 }
 
 func registerAudit(set *metrics.Set, l *auditlog.Log) {

@@ -21,6 +21,7 @@ import (
 	"sluice/bytestore"
 	"sluice/collect"
 	"sluice/database"
+	"sluice/feed"
 	"sluice/history"
 	"sluice/httpapi"
 	"sluice/internal/auditlog"
@@ -47,6 +48,7 @@ type Node struct {
 	cert        *certificate    // nil without TLS
 	stores      *storage.Stores
 	blobs       *blob.Service
+	feed        *feed.Hub
 	sessions    *session.Service
 	channels    *paychan.Service
 	receiver    *receiverAccount   // nil without a chain
@@ -428,6 +430,7 @@ func (n *Node) historyChanged(before, now error) {
 func (n *Node) server() *drainingServer {
 	handler := doors{n.api, n.newS3(), n.s3Port}
 	server := &drainingServer{api: n.api, http: n.api.ServerOf(handler), connections: n.connections}
+	server.http.RegisterOnShutdown(n.feed.Close) // so that requests that wait for changes end
 	n.connections.Attach(server.http)
 	n.listeners = append(n.listeners, n.s3Listeners...)
 	for i, l := range n.listeners {

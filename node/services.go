@@ -15,6 +15,7 @@ import (
 	"sluice/console"
 	"sluice/database"
 	"sluice/exchange"
+	"sluice/feed"
 	"sluice/httpapi"
 	"sluice/internal/datadir"
 	"sluice/metastore"
@@ -58,6 +59,8 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	n.feed = feed.New(n.stores.Meta, feed.Options{Failed: func(err error) { n.log.Error("changes cannot be read for those who wait for them", "error", err) }})
+	n.stores.AtClose(func() error { n.feed.Close(); return nil })
 	if n.api, err = n.newAPI(); err != nil {
 		return err
 	}
@@ -256,6 +259,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 		BasePath:           c.BasePath,
 		URL:                c.ExternalURL,
 		Blobs:              n.blobs,
+		Changes:            n.feed,
 		Sessions:           n.sessions,
 		Channels:           n.channels,
 		Returns:            n.returns,

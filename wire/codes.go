@@ -87,6 +87,7 @@ const (
 	CodeLastAdminKey          Code = "last_admin_key"
 	CodeMicropaymentStale     Code = "micropayment_stale"
 	CodeBlobExpired           Code = "blob_expired"
+	CodeChangesGone           Code = "changes_gone"
 	CodeUploadAborted         Code = "upload_aborted"
 	CodeSessionExpired        Code = "session_expired"
 	CodeChannelClosed         Code = "channel_closed"
@@ -176,6 +177,7 @@ var Codes = []CodeRow{
 	{Code: CodeLastAdminKey, Status: 409},
 	{Code: CodeMicropaymentStale, Status: 409},
 	{Code: CodeBlobExpired, Status: 410, Ended: EndedBlob},
+	{Code: CodeChangesGone, Status: 410},
 	{Code: CodeUploadAborted, Status: 410, Ended: EndedUpload},
 	{Code: CodeSessionExpired, Status: 410, Payment: true, Ended: EndedSession},
 	{Code: CodeChannelClosed, Status: 410, Payment: true, Ended: EndedChannel},

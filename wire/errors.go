@@ -35,4 +35,6 @@ type Problem struct {
 	ChannelID string `json:"channelId,omitempty"`
 	SessionID string `json:"sessionId,omitempty"`
 	UploadID  string `json:"uploadId,omitempty"`
+
+	Restart string `json:"restart,omitempty"` // with CodeChangesGone: the position at which to continue
 }

@@ -456,6 +456,7 @@ const (
 	FeatureCopy     = "copy"     // blobs are copied by the server
 	FeatureMove     = "move"     // blobs are moved by the server
 	FeatureVersions = "versions" // accounts can keep versions
+	FeatureChanges  = "changes"  // changes are listed and waited for
 )
 
 // Rates are the limits of callers on a node, unless their key has other limits. A limit that is

@@ -63,7 +63,7 @@ var wrongCalls = []wrongCall{
 	{line: "serve --ephemeral --meta postgres://h/d", want: `--ephemeral: keeps nothing, so it excludes --meta and --bytes`},
 	{line: "serve --ephemeral --bytes s3://bucket", want: `--ephemeral: keeps nothing, so it excludes --meta and --bytes`},
 	{line: "serve --fault explode", want: `--fault: there is no fault "explode": want delay DURATION, status CODE, cut BYTES, drop-reply, slow BYTES, expired-session or full-disk`},
-	{line: "serve --fault drop-reply --fault=GETblob:drop-reply", want: `--fault: want [METHOD] [OPERATION] [SHARE% | first N] before the colon, not "GETblob": methods are GET, HEAD, PUT, POST and DELETE, and operations accounts, blob, channel, complete, info, list, part, session, upload and use`},
+	{line: "serve --fault drop-reply --fault=GETblob:drop-reply", want: `--fault: want [METHOD] [OPERATION] [SHARE% | first N] before the colon, not "GETblob": methods are GET, HEAD, PUT, POST and DELETE, and operations accounts, blob, changes, channel, complete, info, list, part, session, upload and use`},
 	{line: "reset x", want: `there is no command "reset", and no need for one: stop the server and remove its data folder`},
 	{line: "audit", want: `there is no command "audit": did you mean check --books?`},
 	{line: "serve --max-requests many", want: `--max-requests: want a whole number, not "many"`},

@@ -2,8 +2,11 @@ package faults
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -27,6 +30,34 @@ func TestDrain(t *testing.T) {
 	s.Logged("level=INFO msg=draining signal=terminated wait_seconds=0 deadline_seconds=30", `level=INFO msg="drained: all requests have completed" took_seconds=`)
 	s.Restart()
 	s.Holds(e2e.BlobTarget("0x1", "up"), l.Data[:2*e2e.SlowHalf])
+}
+
+// TestDrainEndsWaits: a stream of changes and a request that waits for them end at SIGTERM, whole.
+// Invariant 227.
+func TestDrainEndsWaits(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--admin-addr", "127.0.0.1:0"}})
+	ended := make(chan string, 2)
+	for accept, query := range map[string]string{"text/event-stream": "", "application/json": "?wait=60"} {
+		go func() {
+			r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v1/changes"+query, nil))(t)
+			r.Header.Set("Accept", accept)
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				ended <- err.Error()
+				return
+			}
+			body, err := io.ReadAll(answer.Body)
+			ended <- fmt.Sprint(answer.StatusCode, len(body) > 0, errors.Join(err, answer.Body.Close()))
+		}()
+	}
+	s.Eventually("nobody waits", func() bool { return s.Counter("sluice_changes_readers") == 2 })
+	s.Signal(syscall.SIGTERM)
+	for range 2 {
+		testenv.Equal(t, <-ended, "200 true <nil>", "the response")
+	}
+	s.Exits(0)
+	s.Logged(`level=INFO msg="drained: all requests have completed" took_seconds=`)
 }
 
 // TestUploadsCutByTheDrain checks an upload that is not complete when the drain ends, in every

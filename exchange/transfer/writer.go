@@ -228,6 +228,22 @@ func (w *Writer) Unsent() int64 {
 	return max(0, w.written-(w.options.Conn.Sent()-w.before))
 }
 
+// Flush sends buffered bytes. It returns ErrSlowReader if the client does not accept them within
+// the rate's window.
+func (w *Writer) Flush() error {
+	err := w.setDeadline(0)
+	if err == nil {
+		err = w.control.Flush()
+	}
+	if err == nil {
+		err = w.clearDeadline()
+	}
+	if err != nil {
+		return w.explain(err)
+	}
+	return nil
+}
+
 // Done ends the response. It stops enforcing the rate, sends the end that is held, and leaves one
 // window for the bytes that the server has buffered, after which the server clears the deadline
 // itself. An error means that the connection must be closed, as after a failed write.

@@ -490,6 +490,13 @@ func (d tracedDatabase) FeedEnd(ctx context.Context) (_ metastore.FeedPosition, 
 	return d.Database.FeedEnd(ctx)
 }
 
+// FeedStart implements metastore.Changes.
+func (d tracedDatabase) FeedStart(ctx context.Context, account string, all bool) (_ metastore.FeedPosition, err error) {
+	ctx, span := d.begin(ctx, "metastore.FeedStart")
+	defer span.end(&err)
+	return d.Database.FeedStart(ctx, account, all)
+}
+
 // PurgeChanges implements metastore.Changes.
 func (d tracedDatabase) PurgeChanges(ctx context.Context, bounds metastore.ChangeBounds, limit int) (_ int64, _ bool, err error) {
 	ctx, span := d.begin(ctx, "metastore.PurgeChanges")

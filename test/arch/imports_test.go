@@ -157,7 +157,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd/sluice/internal/administration"):
 		return slices.Concat([]string{"admin", "client", "cmd/sluice/internal/cli", "cmd/sluice/internal/settings", "exchange", "internal", "database/whole"}, commandParts, composition, services, contracts, pure), true
 	case within(dir, "cmd/sluice/internal/blobs"):
-		return append([]string{"cmd/sluice/internal/administration", "cmd/sluice/internal/cli", "cmd/sluice/internal/payments", "blob", "client", "commit", "internal", "node"}, commandParts...), true
+		return append([]string{"cmd/sluice/internal/administration", "cmd/sluice/internal/cli", "cmd/sluice/internal/payments", "blob", "client", "commit", "internal", "node", "wire"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/servers"):
 		return append([]string{"cmd/sluice/internal/cli", "client", "conformance", "internal", "load", "wire"}, commandParts...), true
 	case within(dir, "cmd/sluice/internal/keys"), within(dir, "cmd/sluice/internal/instances"):
@@ -167,7 +167,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"cmd/sluice/internal", "client", "collect", "conformance", "exchange", "httpapi", "s3api", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "node"):
-		return slices.Concat([]string{"admin", "chain", "client/folder/tree", "collect", "exchange", "httpapi", "s3api", "console", "metering", "internal", "storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"admin", "chain", "client/folder/tree", "collect", "exchange", "feed", "httpapi", "s3api", "console", "metering", "internal", "storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
 		return slices.Concat([]string{"admin", "wire", "backup", "metering", "internal", "storage", "blob", "history", "integrity", "database/whole"}, bytes, money), true
 	case within(dir, "backup"):
@@ -239,8 +239,10 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return []string{"access", "blob", "internal/httpconn"}, true
 	case within(dir, "exchange"):
 		return slices.Concat([]string{"internal", "exchange", "access", "blob", "history", "integrity", "access/keys"}, bytes, pure), true
+	case within(dir, "feed"):
+		return []string{"database", "internal/task", "metastore"}, true
 	case within(dir, "httpapi"):
-		return slices.Concat([]string{"admin", "internal", "exchange", "httpapi", "console", "metering"}, services, contracts, pure), true
+		return slices.Concat([]string{"admin", "internal", "exchange", "feed", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "s3api/internal/sigv4", "s3api/internal/document", "s3api/internal/postpolicy", "s3api/internal/model"):
 		return nil, true
 	case within(dir, "s3api/internal/checksums"):

@@ -95,6 +95,9 @@ func (t *Token) Verb() Verb { return t.verb }
 // KeyID returns which key the link names as its signer's.
 func (t *Token) KeyID() string { return t.keyID }
 
+// Expires returns when the link ceases to be valid.
+func (t *Token) Expires() time.Time { return time.Unix(t.expires, 0) }
+
 // Below reports whether the link is for all blobs below a prefix.
 func (t *Token) Below() bool { return t.prefix > 0 }
 

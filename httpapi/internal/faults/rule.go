@@ -59,6 +59,7 @@ func (f Fault) String() string {
 const (
 	Accounts = "accounts" // the list of accounts
 	Blob     = "blob"     // one blob
+	Changes  = "changes"  // what has changed
 	Channel  = "channel"  // channels, and one channel
 	Complete = "complete" // completing an upload
 	Info     = "info"     // the service's description and figures
@@ -70,7 +71,7 @@ const (
 )
 
 var (
-	operations = []string{Accounts, Blob, Channel, Complete, Info, List, Part, Session, Upload, Use}
+	operations = []string{Accounts, Blob, Changes, Channel, Complete, Info, List, Part, Session, Upload, Use}
 	methods    = []string{"GET", "HEAD", "PUT", "POST", "DELETE"}
 	// storing are the operations that are refused on a full disk, if their method is PUT or POST.
 	storing = []string{Blob, Channel, Complete, Part, Session, Upload}

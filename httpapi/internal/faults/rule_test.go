@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	const (
 		selection = "want [METHOD] [OPERATION] [SHARE% | first N] before the colon, not "
-		allowed   = ": methods are GET, HEAD, PUT, POST and DELETE, and operations accounts, blob, channel, complete, info, list, part, session, upload and use"
+		allowed   = ": methods are GET, HEAD, PUT, POST and DELETE, and operations accounts, blob, changes, channel, complete, info, list, part, session, upload and use"
 		share     = ": want a share from 0.0001% to 100%, with at most four decimals"
 	)
 	for text, want := range map[string]string{

@@ -160,6 +160,14 @@ func (s *Metastore) FeedEnd(ctx context.Context) (metastore.FeedPosition, error)
 	})
 }
 
+// FeedStart implements metastore.Changes.
+func (s *Metastore) FeedStart(ctx context.Context, account string, all bool) (metastore.FeedPosition, error) {
+	return engine.ResultOf(ctx, s.in.Read, func(t tx) (metastore.FeedPosition, error) {
+		state, err := t.feedState(account, all)
+		return metastore.FeedPosition{Generation: state.end.Generation, Number: max(state.purged, state.gone)}, err
+	})
+}
+
 // queueStep is how many transactions' changes get their numbers in a step.
 const queueStep = 1000
 
