@@ -89,6 +89,9 @@ type Error struct {
 	SessionID string
 	UploadID  string
 
+	// Restart is, with wire.CodeChangesGone, the position after which changes can be followed.
+	Restart string
+
 	// RetryAfter is how long the server asked to wait before the request is repeated, up to 68
 	// years. 0: it did not. The client has not waited if it is more than Options.MaxRetryAfter.
 	RetryAfter time.Duration
@@ -190,6 +193,7 @@ func newError(r *http.Response, host string) *Error {
 	e.Limit, e.Unsettled, e.Expired = shorten(p.Limit, maxWord), shorten(p.Unsettled, maxWord), shorten(p.Expired, maxWord)
 	e.MinGas, e.MinGasPrice, e.MaxGasPrice = shorten(p.MinGas, maxWord), shorten(p.MinGasPrice, maxWord), shorten(p.MaxGasPrice, maxWord)
 	e.StoredMicropayment, _ = base64.StdEncoding.DecodeString(p.StoredMicropayment) // malformed, it proves nothing
+	e.Restart = shorten(p.Restart, maxID)
 	e.ChannelID, e.SessionID, e.UploadID = shorten(p.ChannelID, maxID), shorten(p.SessionID, maxID), shorten(p.UploadID, maxID)
 	return e
 }

@@ -32,6 +32,9 @@ type request struct {
 	// after an attempt with an unknown outcome is not a refusal.
 	conditional bool
 
+	// waits means that the service waits before it responds.
+	waits bool
+
 	// replaceable means that nobody can see the stored bytes before another request, so that this
 	// one is sent again if the response's ETag shows that other bytes were received.
 	replaceable bool

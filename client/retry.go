@@ -79,7 +79,7 @@ func away(err error) bool {
 // try sends r once. The attempt's watchdog lives until the response's body is closed.
 func (c *Client) try(ctx context.Context, r *request) (*http.Response, error) {
 	w := newWatchdog(ctx, c.stall)
-	if c.onSlow != nil {
+	if c.onSlow != nil && !r.waits {
 		w.slow = time.AfterFunc(slowAfter, func() { c.onSlow(r.name) })
 		w.slow.Stop()
 	}

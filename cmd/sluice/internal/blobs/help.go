@@ -37,6 +37,8 @@ var Help = map[string]string{
 		cli.Examples("sluice sync ./site team/site/", "sluice sync --delete --track-renames ./photos team/photos/", "sluice sync --delete --dry-run ./site prod:team/site/", "sluice sync prod:team/ test:team/"),
 	"rm": "If the account keeps versions, sluice undelete restores a deleted blob. With --version a version is deleted for good, which needs a key with admin; if that is a deletion's mark, the blob is current again.\n\n" +
 		cli.Examples("sluice rm team/photos/photo.jpg", "sluice rm -r team/photos/", "sluice rm -r --yes team/tmp/", "sluice rm team/photos/photo.jpg --version ID"),
+	"watch": "Prints each change once, in the order of commits, until it is interrupted. After an interruption it continues where it was, and with --after a later command does. Names have no line breaks, so each change is one line.\n\n" +
+		cli.Examples("sluice watch team", "sluice watch team/photos/ --kinds stored,replaced", "sluice watch --json team | while read -r change; do echo \"$change\"; done"),
 	"du": cli.Examples("sluice du", "sluice du team", "sluice du team/photos/ team/logs/"),
 	"cat": "A blob is written while it is read: its checksum is verified at the end, and if it differs, the exit code is 1. After any other error it is 5 if something was written.\n\n" +
 		cli.Examples("sluice cat team/notes.txt", "sluice cat team/log.1 team/log.2 | grep error"),
