@@ -529,6 +529,7 @@ func changesBound(p *probe) {
 	p.Equal(p.purgeChanges(bounds, 5), int64(0), "what is beyond the bound after a purge")
 	before := metastore.FeedPosition{Generation: last.Generation, Number: last.Number - 1}
 	p.gone(metastore.ChangeQuery{After: before, Account: "loud"}, "the position before the floor")
+	p.gone(metastore.ChangeQuery{After: before, All: true}, "the position before the greatest floor")
 
 	bounds.Changes, bounds.Bytes = 1<<40, 200
 	p.Must(p.purgeChanges(bounds, 5) > 5, "a bound of bytes removes nothing")
