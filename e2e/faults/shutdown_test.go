@@ -36,7 +36,7 @@ func TestDrain(t *testing.T) {
 // Invariant 227.
 func TestDrainEndsWaits(t *testing.T) {
 	t.Parallel()
-	s := e2e.Start(t, e2e.Options{Flags: []string{"--admin-addr", "127.0.0.1:0"}})
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--admin-addr", "127.0.0.1:0", "--drain-deadline", "5s"}})
 	ended := make(chan string, 2)
 	for accept, query := range map[string]string{"text/event-stream": "", "application/json": "?wait=60"} {
 		go func() {

@@ -30,6 +30,12 @@ var changeChecks = []dbtest.Check{
 // feedEnd returns the feed's end.
 func (p *probe) feedEnd() metastore.FeedPosition { return dbtest.Value(p.Store.FeedEnd(p.Ctx)) }
 
+// feedStart returns the position before an account's oldest known change, or before the oldest for
+// all accounts.
+func (p *probe) feedStart(account string, all bool) metastore.FeedPosition {
+	return dbtest.Value(p.Store.FeedStart(p.Ctx, account, all))
+}
+
 // follow returns the changes that a query selects, a page after another, and the end. Their
 // positions must ascend, and be on the page.
 func (p *probe) follow(s metastore.Changes, q metastore.ChangeQuery) (list []metastore.Change, end metastore.FeedPosition) {
@@ -467,6 +473,7 @@ func changesAge(p *probe) {
 	p.gone(metastore.ChangeQuery{After: list[4].Position, All: true}, "a position before an old change")
 	p.gone(metastore.ChangeQuery{After: begin, Account: "b"}, "the beginning")
 	p.Equal(p.all(list[5].Position), list[6:], "the changes that are left")
+	p.Equal(p.feedStart("b", false), list[5].Position, "the start after a purge")
 	totals := dbtest.Value(p.Store.ChangeTotals(p.Ctx))
 	p.Must(totals.Changes == 19 && totals.Bytes > 19*30 && totals.Evicted == 0 && totals.Oldest.Equal(list[6].Time), "the totals are %+v", totals)
 
@@ -526,6 +533,10 @@ func changesBound(p *probe) {
 		})
 		p.Equal(got, want, "changes behind the floor of %q", q.Account)
 	}
+	p.Equal(p.feedStart("loud", false), last, "the start for the account that lost changes")
+	p.Equal(p.feedStart("", true), last, "the start for all accounts")
+	got, _ := p.follow(p.Store, metastore.ChangeQuery{After: p.feedStart("quiet", false), Account: "quiet", Limit: 100})
+	p.Equal(len(got), 4, "changes from the start for an account that lost none")
 	p.Equal(p.purgeChanges(bounds, 5), int64(0), "what is beyond the bound after a purge")
 	before := metastore.FeedPosition{Generation: last.Generation, Number: last.Number - 1}
 	p.gone(metastore.ChangeQuery{After: before, Account: "loud"}, "the position before the floor")
@@ -540,6 +551,6 @@ func changesBound(p *probe) {
 	p.Clock.Advance(100 * time.Hour)
 	p.purgeChanges(bounds, 5)
 	fresh := put("loud", "loud", 2)
-	got, _ := p.follow(p.Store, metastore.ChangeQuery{After: all[len(all)-1].Position, Account: "loud", Limit: 9})
+	got, _ = p.follow(p.Store, metastore.ChangeQuery{After: all[len(all)-1].Position, Account: "loud", Limit: 9})
 	p.Must(len(got) == len(fresh), "there are %d changes behind the purged ones", len(got))
 }
