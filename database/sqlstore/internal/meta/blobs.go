@@ -273,17 +273,17 @@ func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool, kind metastore.
 	if kind == metastore.ChangeStored && found && !expired(old.Expires, t.Now) {
 		kind = metastore.ChangeReplaced
 	}
-	var err error
-	switch {
-	case !found:
+	if !found {
 		return t.insertBlob(b, kind)
-	case t.Embedded() && isPlain(&old.Blob) && isPlain(&b.Blob):
-		err = t.update(b, updatePlain)
-	default:
-		err = t.updateBlob(b)
 	}
-	t.changed(kind, &b.Blob)
-	return err
+	switch changed := t.changed(kind, &b.Blob); {
+	case changed && !t.Embedded(): // a statement of its own would cost more
+		packed, _ := t.TakeChanges()
+		return t.update(b, updateAndChange, packed)
+	case t.Embedded() && isPlain(&old.Blob) && isPlain(&b.Blob):
+		return t.update(b, updatePlain)
+	}
+	return t.updateBlob(b)
 }
 
 // rowValues returns the values of a row's columns: its key, blobColumns, shared and row_sum.
@@ -304,6 +304,8 @@ const (
 	updatePlain = updateColumns + ofName
 	updateAll   = updateColumns + `, expires = $11, version = $14` + ofName
 
+	updateAndChange = `WITH queued AS (INSERT INTO changes_queue (packed) VALUES ($18)) ` + updateAll
+
 	updateColumns = `UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9, modified = $10,
 			owner = $12, shared_second = $13, metadata = $15, shared = $16, row_sum = $17`
 	ofName = ` WHERE account = $1 AND name_head = $2 AND name_hash = $3`
@@ -312,14 +314,14 @@ const (
 // isPlain reports whether the columns are NULL for a blob that updatePlain leaves.
 func isPlain(b *metastore.Blob) bool { return b.Expires.IsZero() && !hasMembers(b) }
 
-func (t tx) update(b *storedBlob, statement string) error {
+func (t tx) update(b *storedBlob, statement string, more ...any) error {
 	n := splitName(b.Name)
 	values, err := rowValues(b, n)
 	if err != nil {
 		return err
 	}
 	t.Touch(rowKey(b.Account, n))
-	return t.Change(statement, values...)
+	return t.Change(statement, append(values, more...)...)
 }
 
 // rowColumns are the columns of rowValues, and the last one.
@@ -445,14 +447,29 @@ func (t tx) rememberDeleted(b metastore.Blob) error {
 
 // removeBlob deletes a blob's row. The caller must call giveUp for it.
 func (t tx) removeBlob(b metastore.Blob) error {
-	if err := t.deleteRow(b.Account, splitName(b.Name)); err != nil {
+	if err := t.deleteBlob(b); err != nil {
 		return err
 	}
 	return t.rememberDeleted(b)
 }
 
+// deleteBlob is deleteRow. On PostgreSQL its statement also stores the transaction's changes.
+func (t tx) deleteBlob(b metastore.Blob) error {
+	n := splitName(b.Name)
+	if t.Embedded() {
+		return t.deleteRow(b.Account, n)
+	}
+	packed, _ := t.TakeChanges()
+	if len(packed) == 0 {
+		return t.deleteRow(b.Account, n)
+	}
+	t.Touch(rowKey(b.Account, n))
+	return t.Change(`WITH queued AS (INSERT INTO changes_queue (packed) VALUES ($4)) `+deleteRow, []byte(b.Account), n.head, n.hash, packed)
+}
+
+const deleteRow = `DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`
+
 func (t tx) deleteRow(account string, n name) error {
 	t.Touch(rowKey(account, n))
-	return t.Change(`DELETE FROM blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3`,
-		[]byte(account), n.head, n.hash)
+	return t.Change(deleteRow, []byte(account), n.head, n.hash)
 }
