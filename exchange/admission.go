@@ -76,6 +76,7 @@ func (x *Exchange) Rest() {
 	}
 	x.slot.release()
 	if x.rested == nil {
+		x.service.metrics.Rest()
 		x.rested = x.Request.Context()
 	}
 	x.Request = x.Request.WithContext(database.WithPatience(x.rested, database.Patience))

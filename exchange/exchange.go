@@ -258,6 +258,9 @@ func (x *Exchange) End() {
 			broken, x.err = true, cmp.Or(x.err, reason)
 		}
 	}
+	if x.rested != nil {
+		x.service.metrics.Begin()
+	}
 	x.service.metrics.Observe(x.Pattern, x.methodLabel(), x.status, time.Since(x.began), x.Body.Total(), x.Out.Written())
 	x.conn.End(x.outcome())
 	if x.release != nil {

@@ -44,7 +44,7 @@ func NewRequests(s *Set, codes []string) *Requests {
 	requests := Metric{Name: "sluice_http_requests_total", Help: "Requests that have ended, by route, method and status.", Type: TypeCounter}
 	duration := Metric{Name: "sluice_http_request_duration_seconds", Help: "Time from the end of the request headers to the end of the response, by route and method.", Type: TypeHistogram}
 	bytes := Metric{Name: "sluice_http_bytes_total", Help: "Bytes of bodies.", Type: TypeCounter, Label: "direction", Values: []string{"in", "out"}}
-	active := Metric{Name: "sluice_http_requests_active", Help: "Requests in progress.", Type: TypeGauge}
+	active := Metric{Name: "sluice_http_requests_active", Help: "Requests in progress, without those that wait for changes.", Type: TypeGauge}
 	refusals := Metric{Name: "sluice_http_refusals_total", Help: "Error responses, by the code in their body.", Type: TypeCounter, Label: "code", Values: codes}
 
 	byDirection := prometheus.NewCounterVec(prometheus.CounterOpts{Name: bytes.Name, Help: bytes.Help}, []string{bytes.Label})
@@ -75,6 +75,9 @@ func NewRequests(s *Set, codes []string) *Requests {
 
 // Begin counts a request that begins. Observe must be called when it has ended.
 func (r *Requests) Begin() { r.active.Inc() }
+
+// Rest notes that a request waits for something else than its work, until the next Begin.
+func (r *Requests) Rest() { r.active.Dec() }
 
 // Observe records a request that has ended. pattern is "" for an unknown route, and in and out are
 // the bodies' bytes.
