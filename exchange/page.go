@@ -18,6 +18,8 @@ const (
 	entryMemory = 32 << 10
 	// EntriesOfRequest is how many entries cost their caller as much as a request.
 	EntriesOfRequest = 100
+	// stillEvery is the longest pause before PacePage calls still.
+	stillEvery = 3 * time.Second
 )
 
 // HoldPage waits until a page of at most limit entries may be made; see HoldReply.
@@ -26,8 +28,9 @@ func (x *Exchange) HoldPage(limit int) error {
 }
 
 // PacePage waits until the caller's request rate permits a page with this number of entries, which
-// it counts, or until ended is closed. It is for exchanges that send several pages.
-func (x *Exchange) PacePage(ended <-chan struct{}, entries int) error {
+// it counts, or until ended is closed. While it waits it calls still every few seconds, and returns
+// its error. It is for exchanges that send several pages.
+func (x *Exchange) PacePage(ended <-chan struct{}, entries int, still func() error) error {
 	ctx := x.Request.Context()
 	for {
 		err := x.Allowance.Take(ctx, 1+max(0, entries-1)/EntriesOfRequest)
@@ -36,7 +39,10 @@ func (x *Exchange) PacePage(ended <-chan struct{}, entries int) error {
 			return err
 		}
 		select {
-		case <-time.After(rate.RetryAfter):
+		case <-time.After(min(rate.RetryAfter, stillEvery)):
+			if err := still(); err != nil {
+				return err
+			}
 		case <-ended:
 			return nil
 		case <-ctx.Done():

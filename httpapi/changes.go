@@ -214,8 +214,11 @@ func (s *Server) streamChanges(x *call, of changesRequest) error {
 	x.Fields.Set("X-Accel-Buffering", "no") // nginx would keep events back
 	e := eventStream{server: s, x: x, sent: of.After}
 	fmt.Fprintf(&e.out, "retry: %d\nid: %s\n\n", retryStream, of.After)
+	if err := e.flush(); err != nil { // the first page may be delayed
+		return err
+	}
 	for quiet := 1; ; quiet++ {
-		if err := e.send(page.Changes); err != nil {
+		if err := e.send(&page); err != nil {
 			return err
 		}
 		x.Rest()
@@ -239,6 +242,12 @@ func (s *Server) streamChanges(x *call, of changesRequest) error {
 	}
 }
 
+// still returns why the caller may no longer read changes, or nil, while the stream is delayed.
+func (e *eventStream) still() error {
+	e.x.Rest()
+	return e.server.stillMayListChanges(e.x)
+}
+
 // beat adds a heartbeat, and the reader's position if it was not sent yet: the changes before it
 // were not for this reader.
 func (e *eventStream) beat(at metastore.FeedPosition) {
@@ -250,19 +259,19 @@ func (e *eventStream) beat(at metastore.FeedPosition) {
 	e.out.WriteString("\n")
 }
 
-// send sends an event for each change that the caller may see, which counts as a page against the
-// caller's rate.
-func (e *eventStream) send(changes []metastore.Change) error {
-	if len(changes) > 0 {
-		if err := e.x.PacePage(e.server.feed.Closed(), len(changes)); err != nil {
+// send sends an event for each change that the caller may see. It counts as a page against the
+// caller's rate, also if nothing was selected from many changes.
+func (e *eventStream) send(page *metastore.ChangePage) error {
+	if len(page.Changes) > 0 || page.More {
+		if err := e.x.PacePage(e.server.feed.Closed(), len(page.Changes), e.still); err != nil {
 			return err
 		}
 		if err := e.x.HoldReply(2 * waitingBytes); err != nil {
 			return err
 		}
 	}
-	for i := range changes {
-		shown, ok, err := e.server.shownChange(e.x, &changes[i])
+	for i := range page.Changes {
+		shown, ok, err := e.server.shownChange(e.x, &page.Changes[i])
 		if err != nil {
 			return err
 		}
@@ -272,7 +281,7 @@ func (e *eventStream) send(changes []metastore.Change) error {
 				return err
 			}
 			fmt.Fprintf(&e.out, "id: %s\nevent: %s\ndata: %s\n\n", shown.Position, shown.Kind, data)
-			e.sent = changes[i].Position
+			e.sent = page.Changes[i].Position
 		}
 		if e.out.Len() >= exchange.ReplyPiece {
 			if err := e.flush(); err != nil {

@@ -293,6 +293,51 @@ func TestRevokedKeyGetsNoMore(t *testing.T) {
 	}
 }
 
+// longRecord is a record with endless changes, none in one account.
+type longRecord struct {
+	metastore.Changes
+
+	looked func() // called when the account's changes are read
+}
+
+func (r longRecord) ListChanges(ctx context.Context, q metastore.ChangeQuery) (metastore.ChangePage, error) {
+	if q.All {
+		return r.Changes.ListChanges(ctx, q)
+	}
+	r.looked()
+	q.After.Number++
+	return metastore.ChangePage{Next: q.After, More: true}, nil
+}
+
+// TestDelayedStream: changes that a stream does not select count against its caller's rate, too.
+// While that delays the stream, it ends if its key is revoked.
+// Invariant 228.
+func TestDelayedStream(t *testing.T) {
+	looks, limits := make(chan struct{}, 1000), make(chan *access.Allowance, 1)
+	h := newHostedOver(t, nil, access.ReadsKey, access.ScopeRead, func(c *Config) {
+		c.Changes = feed.New(longRecord{c.Inspection.(metastore.Changes), func() {
+			allowance := <-limits
+			for range 1000 {
+				allowance.Spend(1) // far beyond the rate, once the request has entered
+			}
+			limits <- allowance
+			looks <- struct{}{}
+		}}, feed.Options{})
+	})
+	key, auth := h.limited(t, access.ScopeRead, keys.Limits{RequestsPerSecond: 1})
+	allowance := h.Limiter().OfKey(testenv.Must(h.keys.Authenticate(t.Context(), auth[1]))(t))
+	defer allowance.Release()
+	limits <- allowance
+	e := h.open(t, http.DefaultClient, "account=ours&after=start", auth...)
+	e.next(t)
+	<-looks
+	testenv.OK(t, testenv.Error(h.meta.RevokeKey(t.Context(), key.ID, nil)))
+	if err := e.end(t); err == nil {
+		t.Error("the stream has ended as if it were complete")
+	}
+	testenv.Equal(t, len(looks), 0, "pages beyond the rate")
+}
+
 // TestChangesDiscloseNothing: who may list but not read sees no ETag, content type or version of a
 // blob, and nothing of versions that are not current.
 // Invariant 228.
