@@ -101,30 +101,24 @@ const ChangeColumns = `last, at, packed, row_sum`
 // Values returns the row's values.
 func (r *ChangeRow) Values() []any { return []any{r.Last, r.At, r.Packed, r.Sum()} }
 
-// Rows returns the rows that store the run behind the change with a number.
-func (r *ChangeRun) Rows(last int64) iter.Seq[ChangeRow] {
-	return func(yield func(ChangeRow) bool) {
-		if r.Count <= maxRowChanges && len(r.Packed) <= maxRowBytes {
-			if r.Count > 0 {
-				yield(ChangeRow{last + r.Count, r.At, r.Packed})
-			}
-			return
-		}
-		var count int64
-		begin, end := 0, 0
+// Cut removes from the run's beginning what one row can have, and returns that row, which follows
+// the change with a number. It returns false if the run is empty.
+func (r *ChangeRun) Cut(last int64) (row ChangeRow, ok bool) {
+	count, end := r.Count, len(r.Packed)
+	if count > maxRowChanges || end > maxRowBytes {
+		count, end = 0, 0
 		for change, err := range Unpack(r.Packed) {
 			if err != nil {
 				panic(err) // Add and Append have checked it
 			}
-			size := binary.PutUvarint(make([]byte, binary.MaxVarintLen64), uint64(len(change))) + len(change)
-			if count > 0 && (count == maxRowChanges || end+size-begin > maxRowBytes) {
-				if !yield(ChangeRow{last + count, r.At, r.Packed[begin:end:end]}) {
-					return
-				}
-				last, count, begin = last+count, 0, end
+			next := end + len(binary.AppendUvarint(nil, uint64(len(change)))) + len(change)
+			if count > 0 && (count == maxRowChanges || next > maxRowBytes) {
+				break
 			}
-			count, end = count+1, end+size
+			count, end = count+1, next
 		}
-		yield(ChangeRow{last + count, r.At, r.Packed[begin:]})
 	}
+	row = ChangeRow{last + count, r.At, r.Packed[:end:end]}
+	r.Packed, r.Count = r.Packed[end:], r.Count-count
+	return row, count > 0
 }

@@ -56,6 +56,16 @@ func OptionalColumn(s string) any {
 	return []byte(s)
 }
 
+var emptyText any = []byte{}
+
+// TextColumn returns a text's column.
+func TextColumn(s string) any {
+	if s == "" {
+		return emptyText // many are, and each would allocate a slice
+	}
+	return []byte(s)
+}
+
 // FlagColumn returns a flag's column.
 func FlagColumn(set bool) int64 {
 	if set {

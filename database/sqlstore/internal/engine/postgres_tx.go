@@ -40,11 +40,13 @@ func (p *postgresEngine) StartLocked(until time.Time, fn func(*Tx) error, done f
 	return nil
 }
 
+var errPanic = errors.New("sqlstore: panic in a transaction")
+
 // recovered calls fn. If it panics, recovered returns the value and an error.
 func recovered(fn func() error) (panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
-			err = errors.New("sqlstore: panic in a transaction")
+			err = errPanic
 		}
 	}()
 	return nil, fn()

@@ -46,18 +46,31 @@ type writer struct {
 	members []*call
 	touched []RowKey
 	changes ChangeRun
-	last    int64 // the number of the last change, unless another process has written since
+	values  [5]any // parameters of the statement that inserts a row of changes
+	own     Tx     // that stores the changes
+	last    int64  // the number of the last change, unless another process has written since
 }
 
 // call is a function that waits for its transaction.
 type call struct {
 	fn       func(*Tx) error
+	tx       Tx // the one in which fn runs
 	state    atomic.Int32
 	guarded  bool // its commit needs permission
 	err      error
 	panicked any
 	done     chan struct{}    // closed at the end; nil: end is called
 	end      func(any, error) // with panicked and err
+}
+
+// run calls fn. The caller's goroutine repeats a panic.
+func (c *call) run() (err error) {
+	defer func() {
+		if c.panicked = recover(); c.panicked != nil {
+			err = errPanic
+		}
+	}()
+	return c.fn(&c.tx)
 }
 
 // A call's states. Either the writer starts a waiting call, or its caller abandons it.
@@ -328,9 +341,9 @@ func (w *writer) runAlone(c *call) error {
 // transaction.
 func (w *writer) apply(c *call) (undo bool, err error) {
 	before := w.changes
-	t := &Tx{conn: w.conn, changes: &w.changes}
-	// The caller's goroutine repeats a panic.
-	c.panicked, err = recovered(func() error { return c.fn(t) })
+	c.tx = Tx{conn: w.conn, changes: &w.changes, touched: w.touched[len(w.touched):]}
+	t := &c.tx
+	err = c.run()
 	if err != nil {
 		w.changes = before
 	}
@@ -355,7 +368,8 @@ func (w *writer) storeChanges() error {
 	if w.changes.Count == 0 {
 		return nil
 	}
-	t := &Tx{conn: w.conn}
+	w.own = Tx{conn: w.conn}
+	t := &w.own
 	stored, err := w.insertChanges(t)
 	if err == nil && !stored { // another process has written, or a transaction was rolled back
 		if _, err = t.Row(`SELECT COALESCE(MAX(last), 0) FROM changes`, nil, (*Integer)(&w.last)); err == nil {
@@ -369,11 +383,13 @@ func (w *writer) storeChanges() error {
 }
 
 // insertChanges inserts the rows of w.changes if w.last is the last change's number, which it
-// reports.
+// reports. A row without packed is ignored.
 func (w *writer) insertChanges(t *Tx) (bool, error) {
-	for row := range w.changes.Rows(w.last) {
-		n, err := t.Exec(`INSERT INTO changes (`+ChangeColumns+`) SELECT $1, $2, $3, $4 WHERE (SELECT COALESCE(MAX(last), 0) FROM changes) = $5`,
-			append(row.Values(), w.last)...)
+	left := w.changes
+	for row, ok := left.Cut(w.last); ok; row, ok = left.Cut(w.last) {
+		w.values = [...]any{row.Last - w.last, row.At, row.Packed, row.Sum(), w.last} // small numbers need no memory
+		n, err := t.Exec(`INSERT OR IGNORE INTO changes (`+ChangeColumns+`)
+			VALUES ($5 + $1, $2, CASE WHEN (SELECT COALESCE(MAX(last), 0) FROM changes) = $5 THEN $3 END, $4)`, w.values[:]...)
 		if err != nil || n == 0 {
 			return false, err
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -196,7 +197,10 @@ func (t *Tx) ForUpdate() string { return t.conn.forUpdate() }
 // Lock makes every other transaction that locks the same name wait until this one has
 // ended. It is for rows that may not exist yet. The lock is held when the next statement runs.
 func (t *Tx) Lock(kind string, name ...string) error {
-	if err := t.conn.lock(kind, name); err != nil {
+	if t.Embedded() {
+		return nil // there is one writer at a time
+	}
+	if err := t.conn.lock(kind, slices.Clone(name)); err != nil { // else each call would allocate name
 		return t.fail(err)
 	}
 	return nil

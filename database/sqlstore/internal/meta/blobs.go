@@ -291,7 +291,7 @@ func rowValues(b *storedBlob, n name) (engine.Args, error) {
 	version, err := versionOf(&b.Blob)
 	return append(make(engine.Args, 0, 20),
 		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
-		[]byte(b.ContentType), engine.Micros(b.Modified), expiresOf(&b.Blob), engine.OptionalColumn(b.Owner), engine.FlagColumn(b.SharedSecond), version,
+		engine.TextColumn(b.ContentType), engine.Micros(b.Modified), expiresOf(&b.Blob), engine.OptionalColumn(b.Owner), engine.FlagColumn(b.SharedSecond), version,
 		engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob)), err
 }
 

@@ -219,10 +219,11 @@ func (t tx) numberStep() (int, error) {
 	if _, err := t.Row(`SELECT COALESCE(MAX(last), 0) FROM changes`, nil, (*engine.Integer)(&last)); err != nil {
 		return 0, err
 	}
-	for row := range run.Rows(last) {
+	for row, ok := run.Cut(last); ok; row, ok = run.Cut(last) {
 		if err := t.Change(`INSERT INTO changes (`+engine.ChangeColumns+`) VALUES ($1, $2, $3, $4)`, row.Values()...); err != nil {
 			return 0, err
 		}
+		last = row.Last
 	}
 	return len(list), nil
 }
