@@ -184,8 +184,9 @@ func (r *Reader) At() metastore.FeedPosition { return r.query.After }
 
 // Next returns the next page, and moves the reader behind it. If there is no change, it waits for
 // one, up to a time, and then returns a page without changes. It may return such a page earlier if
-// there is More. It returns a metastore.ChangesGoneError, ErrClosed if it had to wait, or an error
-// from the database or ctx.
+// there is More. It returns a metastore.ChangesGoneError, or an error from the database or ctx.
+// With a time to wait it returns ErrClosed once the hub is closed, even if there are changes: a
+// reader that is far behind must not hold up the end.
 func (r *Reader) Next(ctx context.Context, wait time.Duration) (metastore.ChangePage, error) {
 	var over <-chan time.Time
 	if wait > 0 {
@@ -194,6 +195,9 @@ func (r *Reader) Next(ctx context.Context, wait time.Duration) (metastore.Change
 		over = timer.C
 	}
 	for {
+		if wait > 0 && r.hub.ctx.Err() != nil {
+			return metastore.ChangePage{Next: r.query.After}, ErrClosed
+		}
 		page, moved, err := r.look(ctx)
 		if err != nil || len(page.Changes) > 0 || page.More || wait <= 0 {
 			return page, err

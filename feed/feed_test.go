@@ -250,8 +250,18 @@ func TestEndsOfWaits(t *testing.T) {
 		_, err := reader.Next(ctx, time.Minute)
 		testenv.Is(t, err, context.DeadlineExceeded, "a context that ends")
 		time.AfterFunc(time.Second, h.Close)
-		_, err = reader.Next(t.Context(), time.Minute)
+		page, err = reader.Next(t.Context(), time.Minute)
 		testenv.Is(t, err, ErrClosed, "a hub that is closed")
+		testenv.Equal(t, page.Next, r.position(0), "the position where it was closed")
+
+		h = newHub(t, r, Options{})
+		behind := testenv.Must(h.Enter("a", query("", r.position(0))))(t)
+		defer behind.Leave()
+		r.add(1, "a")
+		time.Sleep(time.Second) // the hub knows the change
+		h.Close()
+		testenv.Is(t, testenv.Error(behind.Next(t.Context(), time.Minute)), ErrClosed, "a reader that is behind")
+		testenv.Equal(t, behind.At(), r.position(0), "the position that it keeps")
 	})
 }
 
