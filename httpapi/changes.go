@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"slices"
 	"strconv"
@@ -125,16 +126,25 @@ func (s *Server) changesRequest(x *call) (of changesRequest, err error) {
 	return of, err
 }
 
-// acceptsEvents reports whether the client asks for server-sent events.
+// acceptsEvents reports whether the client asks for server-sent events: by their name, and no less
+// than for JSON.
 func acceptsEvents(h http.Header) bool {
+	quality := map[string]float64{}
 	for _, line := range h.Values("Accept") {
 		for one := range strings.SplitSeq(line, ",") {
-			if media, _, _ := strings.Cut(one, ";"); strings.EqualFold(strings.TrimSpace(media), "text/event-stream") {
-				return true
+			media, parameters, err := mime.ParseMediaType(one)
+			if q, stated := parameters["q"]; stated && err == nil {
+				quality[media], err = strconv.ParseFloat(q, 64)
+			} else {
+				quality[media] = 1
+			}
+			if err != nil {
+				delete(quality, media)
 			}
 		}
 	}
-	return false
+	events := quality["text/event-stream"]
+	return events > 0 && events >= quality["application/json"]
 }
 
 func (s *Server) getChanges(x *call) error {

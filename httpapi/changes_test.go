@@ -221,6 +221,19 @@ func TestStreamOfChanges(t *testing.T) {
 	}
 }
 
+// TestAcceptsEvents: a stream must be asked for by name, and no less than a page.
+func TestAcceptsEvents(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"": false, "*/*": false, "text/*": false, "application/json": false, "x; text/event-stream": false,
+		"text/event-stream": true, "Text/Event-Stream; charset=utf-8": true, "text/event-stream, */*": true, "text/event-stream;q=0.5": true,
+		"application/json, text/event-stream": true, "application/json;q=0.5, text/event-stream": true,
+		"text/event-stream;q=0": false, "text/event-stream; q=0.000, */*": false, "text/event-stream;q=0.1, application/json": false, "text/event-stream;q=x": false,
+	} {
+		testenv.Equal(t, acceptsEvents(http.Header{"Accept": {accept}}), want, "whether %q asks for a stream", accept)
+	}
+	testenv.Equal(t, acceptsEvents(http.Header{"Accept": {"application/json;q=0.1", "text/event-stream;q=0.2"}}), true, "whether two lines ask for a stream")
+}
+
 // TestStreamsEndWithTheirRights: a stream ends when its key is revoked or may list no more, its
 // place is closed, or its link expires.
 // Invariant 228.
