@@ -320,17 +320,18 @@ func (s *Server) shownChange(x *call, c *metastore.Change) (shown wire.Change, o
 	if err != nil {
 		return shown, false, err
 	}
-	rule, holds := rules.At(c.Name), x.Local || x.HoldsRead(c.Account, c.Name)
-	if !holds && (c.Kind == metastore.ChangeVersionDeleted || c.Kind == metastore.ChangeLocked) {
+	rule, holds := rules.At(c.Name), x.HoldsRead(c.Account, c.Name)
+	versions := x.Local || holds && !x.linked // a link reads no versions
+	if !versions && (c.Kind == metastore.ChangeVersionDeleted || c.Kind == metastore.ChangeLocked) {
 		return shown, false, nil
 	}
 	shown = wire.Change{
 		Position: c.Position.String(), Time: c.Time.UTC(), Kind: c.Kind.String(), Account: c.Account, Name: c.Name, Size: c.Size, Expires: c.Expires,
 	}
-	if holds {
+	if versions {
 		shown.Version = c.Version.String()
 	}
-	described, summed := exchange.ListShows(rule, c.Size, x.HoldsRead(c.Account, c.Name) || x.Local && rule.Reads != access.ReadsPaid)
+	described, summed := exchange.ListShows(rule, c.Size, holds || x.Local && rule.Reads != access.ReadsPaid)
 	if c.Kind == metastore.ChangeMarked { // a mark has no bytes
 		described, summed = false, false
 	}

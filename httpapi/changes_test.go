@@ -388,6 +388,25 @@ func TestChangesDiscloseNothing(t *testing.T) {
 	h.refused(t, 403, wire.CodeAccountForbidden, "GET", "/v1/changes?account=theirs", "", h.right.headers...)
 }
 
+// TestChangesByLink: a link shows changes of blobs that it reads, and nothing about versions.
+// Invariant 228.
+func TestChangesByLink(t *testing.T) {
+	l := newLinking(t, access.ReadsKey)
+	l.lockable(t, ours)
+	signs := l.signer(t, access.NewKey{Scopes: []access.Scope{access.ScopeAdmin}, Accounts: []string{ours}})
+	auth := keyHeader(signs.credential)
+	l.store(t, "a/x")
+	l.store(t, "b")
+	version := l.changes(t, "account=ours&after=start", auth...).Changes[0].Version
+	l.want(t, 200, "PATCH", "/v1/versions/ours/"+version+"/a/x", `{"hold": true}`, auth...)
+	testenv.Equal(t, kindsOf(l.changes(t, "account=ours&after=start", auth...).Changes), "stored:a/x stored:b locked:a/x", "the changes for a key")
+	all := l.changes(t, "account=ours&prefix=a/&after=start&"+l.link(t, signs, link.Read, ours, "a/")[1:]).Changes
+	testenv.Equal(t, kindsOf(all), "stored:a/x", "the changes by a link")
+	if all[0].Version != "" || all[0].ETag == "" || all[0].ContentType == "" {
+		t.Errorf("by a link: %+v", all[0])
+	}
+}
+
 // TestWaitingHoldsNoSlot: a key with one concurrent request follows two streams beside it,
 // and no more than the hub permits.
 // Invariant 229.
