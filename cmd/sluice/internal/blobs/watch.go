@@ -43,12 +43,12 @@ func (c *Watch) Run(ctx context.Context, console *cli.Console) error {
 	}
 	for change, failed := range from.Changes(ctx, o) {
 		if err = errors.Join(err, failed); err == nil {
-			position = change.Position
 			err = c.print(console, change)
 		}
 		if err != nil {
 			break
 		}
+		position = change.Position
 	}
 	var gone *client.Error
 	if errors.As(err, &gone) && gone.Restart != "" {
