@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		testenv.Must(blobs.Put(t.Context(), blob.PutOptions{Account: "a", Name: fmt.Sprint("n", i)}, bytes.NewReader(body), int64(len(body))))(t)
 	}
 	r := must(t, "check", "--data", data)
-	const objects = "Checked: 1 objects with 39 KiB, 0 B of them read; 204 rows; and 101 bodies in the database.\n"
+	const objects = "Checked: 1 objects with 39 KiB, 0 B of them read; 306 rows; and 101 bodies in the database.\n"
 	const unread = "Not checked: the bytes of the objects: only their sizes were compared; --read-bytes reads them.\n"
 	testenv.Equal(t, r.stdout, objects+unread+"No damage was found.\n", "of a whole instance")
 	if r := must(t, "check", "--data", data, "--read-bytes"); !strings.Contains(r.stdout, "39 KiB of them read") || strings.Contains(r.stdout, "Not checked") {
@@ -69,7 +69,7 @@ func TestCheckRepairs(t *testing.T) {
 	}
 	testenv.OK(t, s.Close())
 	const sums, repaired = `UPDATE account_sums SET blobs = 7`, `Repaired: account "a": 7 blobs of 100 bytes were counted, and there are 1 of 100.`
-	const checked = "Checked: 0 objects with 0 B, 0 B of them read; 2 rows; and 1 bodies in the database.\n"
+	const checked = "Checked: 0 objects with 0 B, 0 B of them read; 3 rows; and 1 bodies in the database.\n"
 	change(t, data, sums)
 	if r := sluice("check", "--data", data); r.code != cli.ExitDamaged || !strings.Contains(r.stdout, "7 blobs of 100 bytes are counted") {
 		t.Errorf("without a repair: %+v", r)
