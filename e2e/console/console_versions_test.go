@@ -300,9 +300,6 @@ func TestConsoleBringsBackAFolder(t *testing.T) {
 			writer.Must(204, "PUT", e2e.BlobTarget("team", name), []byte(content+name), "Content-Type", "text/plain")
 		}
 	}
-	for _, name := range names {
-		writer.Must(204, "DELETE", e2e.BlobTarget("team", name), nil)
-	}
 	evaluate[bool](p.consolePage, `(() => {
 		const real = window.fetch;
 		window.fetch = async (...request) => {
@@ -314,6 +311,10 @@ func TestConsoleBringsBackAFolder(t *testing.T) {
 		};
 		return true;
 	})()`)
+	// They come later than the writes by the milliseconds that the page's times have.
+	for _, name := range names {
+		writer.Must(204, "DELETE", e2e.BlobTarget("team", name), nil)
+	}
 	p.to("#/blobs/team/docs%2F", "main", "Nothing is stored here")
 	p.screenshots("bring-back-folder")
 	p.tabTo("button Restore…")
