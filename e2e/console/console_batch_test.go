@@ -235,6 +235,7 @@ func TestConsoleDeletesSelections(t *testing.T) {
 	p.untilText("dialog", "fault_injected")
 	faults(s)
 	p.press("Try again")
+	p.untilText("#toasts", "b was deleted")
 	p.untilText("main", "Nothing is stored here")
 	s.ListsOnly("0x1")
 }
