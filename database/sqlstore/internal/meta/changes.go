@@ -168,7 +168,8 @@ func (s *Metastore) FeedStart(ctx context.Context, account string, all bool) (me
 	})
 }
 
-// queueStep is how many transactions' changes get their numbers in a step.
+// queueStep is how many transactions' changes get their numbers in a step at most. A step ends with
+// the transaction with which they have examinedBytes.
 const queueStep = 1000
 
 // numberChanges moves the changes in the queue of PostgreSQL to the table changes. A reader sees a
@@ -185,17 +186,17 @@ func (s *Metastore) numberChanges(ctx context.Context) error {
 		if err != nil || !queued {
 			return err
 		}
-		n, err := engine.ResultOf(ctx, s.in.WriteLocked, tx.numberStep)
-		if err != nil || n < queueStep {
+		more, err := engine.ResultOf(ctx, s.in.WriteLocked, tx.numberStep)
+		if err != nil || !more {
 			return err
 		}
 	}
 }
 
-// numberStep returns how many transactions' changes it has moved.
-func (t tx) numberStep() (int, error) {
+// numberStep moves changes from the queue, and reports whether more may follow.
+func (t tx) numberStep() (more bool, err error) {
 	if err := t.Lock("changes"); err != nil {
-		return 0, err
+		return false, err
 	}
 	t.Changed = true // Collect does not set it
 	type queued struct {
@@ -203,27 +204,30 @@ func (t tx) numberStep() (int, error) {
 		packed []byte
 	}
 	var one queued
-	list, err := engine.Collect(t.Tx, `DELETE FROM changes_queue WHERE id IN (SELECT id FROM changes_queue ORDER BY id LIMIT $1) RETURNING id, packed`,
-		engine.Args{int64(queueStep)}, engine.Args{(*engine.Integer)(&one.id), &one.packed}, &one)
+	list, err := engine.Collect(t.Tx, `DELETE FROM changes_queue WHERE id IN (SELECT id FROM
+		(SELECT id, SUM(length(packed)) OVER (ORDER BY id) - length(packed) AS before FROM
+			(SELECT id, packed FROM changes_queue ORDER BY id LIMIT $1) oldest) summed WHERE before < $2) RETURNING id, packed`,
+		engine.Args{int64(queueStep), int64(examinedBytes)}, engine.Args{(*engine.Integer)(&one.id), &one.packed}, &one)
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	slices.SortFunc(list, func(a, b queued) int { return cmp.Compare(a.id, b.id) })
 	run := engine.ChangeRun{At: t.Now.UnixMicro()}
 	for _, q := range list {
 		if err := run.Append(q.packed); err != nil {
-			return 0, err
+			return false, err
 		}
 	}
+	more = len(list) == queueStep || len(run.Packed) >= examinedBytes
 	var last int64
 	if _, err := t.Row(`SELECT COALESCE(MAX(last), 0) FROM changes`, nil, (*engine.Integer)(&last)); err != nil {
-		return 0, err
+		return false, err
 	}
 	for row, ok := run.Cut(last); ok; row, ok = run.Cut(last) {
 		if err := t.Change(`INSERT INTO changes (`+engine.ChangeColumns+`) VALUES ($1, $2, $3, $4)`, row.Values()...); err != nil {
-			return 0, err
+			return false, err
 		}
 		last = row.Last
 	}
-	return len(list), nil
+	return more, nil
 }

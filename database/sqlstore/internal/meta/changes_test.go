@@ -141,3 +141,30 @@ func TestPostgresEarlierTransaction(t *testing.T) {
 	testenv.Equal(t, len(changesPage(t, s, begin, "").Changes), 3, "all changes")
 	testenv.Equal(t, enginetest.Value(t, s.db, `SELECT COUNT(*) FROM changes_queue`), 0, "rows that are left in the queue")
 }
+
+// TestNumberingIsBounded queues large transactions. A step numbers as many as have examinedBytes,
+// so its memory is bounded, and a reader that comes next has all of them.
+// Invariant 224.
+func TestNumberingIsBounded(t *testing.T) {
+	const transactions, each = 12, 6000
+	s, _ := openPostgres(t)
+	at := testenv.Must(s.FeedEnd(t.Context()))(t)
+	for range transactions {
+		recordChanges(t, s, each, "owner")
+	}
+	queued := func() (rows int64) {
+		testenv.OK(t, s.in.Read(t.Context(), func(t tx) error {
+			_, err := t.Row(`SELECT COUNT(*) FROM changes_queue`, nil, (*engine.Integer)(&rows))
+			return err
+		}))
+		return rows
+	}
+	testenv.Equal(t, queued(), transactions, "queued transactions")
+	more := testenv.Must(engine.ResultOf(t.Context(), s.in.WriteLocked, tx.numberStep))(t)
+	if left := queued(); !more || left == 0 || left >= transactions {
+		t.Errorf("a step leaves %d of %d transactions, and reports %v", left, transactions, more)
+	}
+	end := testenv.Must(s.FeedEnd(t.Context()))(t)
+	testenv.Equal(t, end.Number-at.Number, transactions*each, "changes with a number")
+	testenv.Equal(t, queued(), 0, "queued transactions after a reader")
+}
