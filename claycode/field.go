@@ -35,8 +35,8 @@ func (f field) couple(u []byte, a byte, c, partner []byte) {
 	f.GalMulSliceXor(gamma, partner, u)
 }
 
-// uncouple turns two coded bytes that depend on each other into the stored ones, in place: a = (a +
-// 2b)/5 gives the first, and b + 2a the second.
+// uncouple computes the stored bytes of two partners from their coded bytes, in place. The first is
+// (a + 2b)/5. The second is b plus twice the first.
 func (f field) uncouple(a, b []byte) {
 	f.GalMulSliceXor(gamma, b, a)
 	f.GalMulSlice(reedsolomon.Inv(squared), a, a)

@@ -30,8 +30,8 @@ func networkChunks(size int) [][]byte {
 	return chunks
 }
 
-// TestKernelsAgree checks that all instructions give the same chunks, with planes of one and of
-// several strips, and of whole and other numbers of vectors.
+// TestKernelsAgree encodes with each set of instructions, and compares the chunks. Planes have one
+// strip or several, and lengths that are multiples of a vector's or not.
 func TestKernelsAgree(t *testing.T) {
 	for _, plane := range []int{64 + 31, 128, stripMost + 256, 2*stripMost + 17} {
 		want := networkChunks(256 * plane)

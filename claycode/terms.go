@@ -8,8 +8,8 @@ type Term struct {
 	field        field
 }
 
-// Terms returns the parity planes that depend on a data chunk's plane. They are few: for a chunkset
-// with a single plane of data, terms give the parity much faster than Encode.
+// Terms returns the parity planes that depend on a data chunk's plane. There are few of them, so
+// the parity of a chunkset with a single plane of data is computed from them faster than by Encode.
 func (c *Code) Terms(chunk, plane int) (terms []Term) {
 	impulse := make([][]byte, c.n)
 	for i := range impulse {

@@ -33,8 +33,8 @@ const (
 	awayPause = 5
 )
 
-// Changes returns what is changed, in the order of commits, and waits for more until ctx ends or
-// the caller leaves the loop. Once the service has responded, the sequence continues for as long as
+// Changes returns changes in the order of commits, and waits for more until ctx ends or the caller
+// leaves the loop. Once the service has responded, the sequence continues for as long as
 // the service is away, wherever it was interrupted. It ends with the first other error: if changes
 // are no longer known, that is an *Error with the code wire.CodeChangesGone, which is ErrGone. Then
 // list the blobs, and follow the changes after its Restart.

@@ -7,7 +7,7 @@
 // random access, and FS a file system. Download receives parallel ranges, and DownloadFile a whole
 // file or nothing; it can be resumed, too.
 //
-// Changes follows what is changed, from a position on.
+// Changes follows the changes of blobs from a position on.
 //
 // CreateSession, Use, OpenChannel and their companions are the single operations of sessions and
 // payment channels. A Payer combines them: it keeps a session supplied with chunksets within a

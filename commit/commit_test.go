@@ -190,7 +190,7 @@ func TestWriterMemory(t *testing.T) {
 	}
 }
 
-// TestWriterOfASmallBlob checks that small blobs, of which a server has many, need little memory.
+// TestWriterOfASmallBlob checks that small blobs need little memory. A server has many.
 func TestWriterOfASmallBlob(t *testing.T) {
 	data := random(4096)
 	of(data)

@@ -91,7 +91,7 @@ func (l *FeedLoad) Further(more int64) {
 const FeedRequests = 100_000
 
 // Run sends requests until so many have a response, or until a time, with one of the troubles each
-// time that phase more have one. Then it checks what the followers know.
+// time that phase more have one. Then it checks the followers.
 func (l *FeedLoad) Run(requests, phase int64, end time.Time, troubles ...func()) {
 	l.T.Helper()
 	l.follow(requests)
@@ -299,7 +299,7 @@ func (l *FeedLoad) follow(requests int64) {
 	})
 }
 
-// check ends every account, waits for the followers, and compares what they know with the listing,
+// check ends every account, waits for the followers, and compares their blobs with the listing,
 // with each other, and with the requests.
 func (l *FeedLoad) check() {
 	l.T.Helper()

@@ -43,8 +43,8 @@ type named struct {
 	newest   string          // the greatest version
 }
 
-// take takes a change. It returns the effect of a request that it is, if it is one, and whether it
-// can follow what came before.
+// take takes a change. It returns the effect that a request with this change has, and whether the
+// change can follow the ones before.
 func (n *named) take(c *change) (e effect, possible bool) {
 	e = effect{c.Kind, c.Account, c.Name, c.ETag}
 	newer := len(c.Version) == 32 && (n.newest == "" || c.Version[:16] > n.newest[:16] || c.Account != keptAccount && c.Version[:16] == n.newest[:16])

@@ -77,7 +77,7 @@ func (f *follower) query() url.Values {
 }
 
 // begin takes a position, the feed's end, and then a listing, and reports whether it has both. A
-// late follower asks for what is gone, as if it had been away for too long.
+// late follower asks for changes that are gone, as if it had been away for too long.
 func (f *follower) begin() bool {
 	on, q, want := f.view(f.random), f.query(), 200
 	if on == nil {
@@ -102,7 +102,7 @@ func (f *follower) begin() bool {
 	return err == nil
 }
 
-// list returns what the follower follows, from a listing.
+// list returns the follower's blobs from a listing.
 func (f *follower) list(on *Server) (map[string]change, error) {
 	picture, accounts := map[string]change{}, feedAccounts
 	if f.account != "" {

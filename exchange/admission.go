@@ -61,9 +61,9 @@ func (x *Exchange) Leave() {
 	x.slot.release()
 }
 
-// Rest releases what the exchange has while it works: its slots, and the memory of its reply. It is
-// called before a wait that is bounded otherwise, and may be repeated. The exchange keeps its
-// caller's rates, and the database has as much patience with it as with another request.
+// Rest releases the exchange's slots, and the memory of its reply. It is called before a wait that
+// is bounded otherwise, and may be repeated. The exchange keeps its caller's rates, and the
+// database has as much patience with it as with another request.
 func (x *Exchange) Rest() {
 	x.reply.release()
 	if x.left != nil {

@@ -10,9 +10,8 @@ import (
 // ChangeKind is a change's kind.
 type ChangeKind uint8
 
-// The kinds of changes. Those up to ChangeRestored give the name a current blob, and those from
-// ChangeDeleted to ChangeRuleExpired take it away. The rest leave the current blob's bytes as they
-// are.
+// The kinds of changes. After a kind up to ChangeRestored the name has this blob, and after a kind
+// from ChangeDeleted to ChangeRuleExpired it has none. Every other kind keeps the current bytes.
 const (
 	ChangeStored   ChangeKind = iota + 1 // by a commit or an upload, under a name without a blob
 	ChangeReplaced                       // by a commit or an upload, under a name with a blob

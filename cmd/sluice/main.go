@@ -48,7 +48,7 @@ type commands struct {
 	Undelete blobs.Undelete `cmd:"" group:"Blobs:" help:"Restore blobs that were deleted or replaced, from the versions that an account keeps."`
 	Lock     blobs.Lock     `cmd:"" group:"Blobs:" help:"Lock versions of blobs until a time, or set a legal hold."`
 	Du       blobs.Du       `cmd:"" group:"Blobs:" help:"Print how many blobs there are and how much they store."`
-	Watch    blobs.Watch    `cmd:"" group:"Blobs:" help:"Print what is changed, as it is."`
+	Watch    blobs.Watch    `cmd:"" group:"Blobs:" help:"Print changes as they are made."`
 	Share    blobs.Share    `cmd:"" group:"Blobs:" help:"Make a signed link to a blob, for people without a key."`
 	Root     blobs.Root     `cmd:"" group:"Blobs:" help:"Print the roots to which the network commits files. It needs no server."`
 	Upload   blobs.Upload   `cmd:"" group:"Blobs:" help:"List and abort uploads. With a file and a blob it is put."`

@@ -223,7 +223,7 @@ func changesByRules(p *probe) {
 	}
 	p.Equal(kinds, map[metastore.ChangeKind]metastore.Version{
 		metastore.ChangeVersionDeleted: metastore.VersionOf(&old), metastore.ChangeRuleExpired: metastore.VersionOf(&current),
-	}, "what rules have removed")
+	}, "changes by rules")
 	p.Equal(end, p.feedEnd(), "the end")
 }
 
@@ -451,7 +451,7 @@ func (p *probe) purgeChanges(b metastore.ChangeBounds, limit int) (all int64) {
 // unbounded bounds only the age of changes.
 var unbounded = metastore.ChangeBounds{Keep: time.Hour, Changes: 1 << 40, Bytes: 1 << 40}
 
-// reopen returns a store that knows only what is stored.
+// reopen returns a store without anything in memory.
 func (p *probe) reopen() {
 	p.OK(p.Harness.Close(), "close")
 	p.Store = p.Open()
@@ -460,7 +460,7 @@ func (p *probe) reopen() {
 // changesAge purges changes by their age. The newest one stays, and no position is used again.
 func changesAge(p *probe) {
 	begin := p.feedEnd()
-	p.Equal(p.purgeChanges(unbounded, 10), int64(0), "what a purge of nothing removes")
+	p.Equal(p.purgeChanges(unbounded, 10), int64(0), "changes that a purge of nothing removes")
 	for i := range 25 {
 		p.Put("a", fmt.Sprint(i))
 		p.feedEnd() // a change may get its time when it becomes visible
@@ -514,9 +514,9 @@ func changesBound(p *probe) {
 		return metastore.ChangeQuery{After: begin, Account: account, Limit: 100}
 	}
 	bounds := metastore.ChangeBounds{Keep: time.Hour, Changes: 11, Bytes: 1 << 40}
-	p.Equal(p.purgeChanges(bounds, 5), int64(10), "what is beyond an owner's bound")
-	p.Equal(dbtest.Value(p.Store.ChangeTotals(p.Ctx)).Evicted, int64(10), "what was evicted")
-	p.Equal(dbtest.Value(p.Store.ChangeTotals(p.Ctx)).Changes, int64(22), "what is left")
+	p.Equal(p.purgeChanges(bounds, 5), int64(10), "changes beyond an owner's bound")
+	p.Equal(dbtest.Value(p.Store.ChangeTotals(p.Ctx)).Evicted, int64(10), "evicted changes")
+	p.Equal(dbtest.Value(p.Store.ChangeTotals(p.Ctx)).Changes, int64(22), "changes that are left")
 	for _, account := range []string{"quiet", "none", "late", "last", "other"} {
 		got, end := p.follow(p.Store, of(account))
 		want := slices.DeleteFunc(slices.Clone(all), func(c metastore.Change) bool { return c.Account != account })
@@ -537,7 +537,7 @@ func changesBound(p *probe) {
 	p.Equal(p.feedStart("", true), last, "the start for all accounts")
 	got, _ := p.follow(p.Store, metastore.ChangeQuery{After: p.feedStart("quiet", false), Account: "quiet", Limit: 100})
 	p.Equal(len(got), 4, "changes from the start for an account that lost none")
-	p.Equal(p.purgeChanges(bounds, 5), int64(0), "what is beyond the bound after a purge")
+	p.Equal(p.purgeChanges(bounds, 5), int64(0), "changes beyond the bound after a purge")
 	before := metastore.FeedPosition{Generation: last.Generation, Number: last.Number - 1}
 	p.gone(metastore.ChangeQuery{After: before, Account: "loud"}, "the position before the floor")
 	p.gone(metastore.ChangeQuery{After: before, All: true}, "the position before the greatest floor")

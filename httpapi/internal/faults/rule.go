@@ -59,7 +59,7 @@ func (f Fault) String() string {
 const (
 	Accounts = "accounts" // the list of accounts
 	Blob     = "blob"     // one blob
-	Changes  = "changes"  // what has changed
+	Changes  = "changes"  // of blobs
 	Channel  = "channel"  // channels, and one channel
 	Complete = "complete" // completing an upload
 	Info     = "info"     // the service's description and figures

@@ -101,8 +101,8 @@ const ChangeColumns = `last, at, packed, row_sum`
 // Values returns the row's values.
 func (r *ChangeRow) Values() []any { return []any{r.Last, r.At, r.Packed, r.Sum()} }
 
-// Cut removes from the run's beginning what one row can have, and returns that row, which follows
-// the change with a number. It returns false if the run is empty.
+// Cut removes the first changes from the run, as many as a row can have, and returns the row with
+// them. last is the number of the change before them. It returns false if the run is empty.
 func (r *ChangeRun) Cut(last int64) (row ChangeRow, ok bool) {
 	count, end := r.Count, len(r.Packed)
 	if count > maxRowChanges || end > maxRowBytes {

@@ -51,7 +51,7 @@ type changePurge struct {
 	feedState
 	bounds  metastore.ChangeBounds
 	limit   int
-	owners  map[string]ownerChanges // what the step adds to each owner's counts
+	owners  map[string]ownerChanges // the step's additions to each owner's counts
 	removed int64
 	more    bool
 }

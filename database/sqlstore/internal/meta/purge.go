@@ -102,7 +102,7 @@ func PurgeBlobs(in *engine.Tx, limit int) (int, error) {
 // purgeBlobs removes blobs that meet a condition and expired until a time.
 func (t tx) purgeBlobs(limit int, condition string, until time.Time) (int, error) {
 	type row struct {
-		blob       metastore.Blob // has what a change has
+		blob       metastore.Blob // with the members that a change has
 		name       name
 		shared     engine.Boolean
 		used       usage.Delta

@@ -102,8 +102,8 @@ func (t tx) leave(b storedBlob, by string) (deltas []usage.Delta, err error) {
 	return deltas, t.removeBlob(b.Blob)
 }
 
-// prune removes the oldest versions of a name of which there are more than its account's rule
-// keeps. Most removals leave few: the task versions removes the rest after the rule has changed.
+// prune removes the oldest versions of a name that has more than its account's rule keeps. Most
+// removals leave few: the task versions removes the rest after the rule has changed.
 func (t tx) prune(of storedBlob, deltas []usage.Delta) ([]usage.Delta, error) {
 	most := of.rule.most()
 	if most == 0 {
