@@ -99,7 +99,7 @@ func remoteKinds(all []*kong.Positional, operands int) (plain, withContext bool)
 		switch p.Target.Interface().(type) {
 		case []cli.RemoteOperand, cli.Sources[cli.RemoteOperand]:
 			plain = true
-		case cli.RemoteOperand:
+		case cli.RemoteOperand, cli.RemoteOrAll:
 			plain = plain || operands <= last || len(possible) > 1
 		case cli.LocalOrRemote:
 			withContext = withContext || operands <= last || len(possible) > 1

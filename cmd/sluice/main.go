@@ -40,6 +40,7 @@ type commands struct {
 	Cp       blobs.Cp       `cmd:"" group:"Blobs:" help:"Copy files and blobs, also from one server to another."`
 	Mv       blobs.Mv       `cmd:"" group:"Blobs:" help:"Move blobs: give them other names."`
 	Sync     blobs.Sync     `cmd:"" group:"Blobs:" help:"Make a folder or a prefix like another."`
+	Mirror   blobs.Mirror   `cmd:"" group:"Blobs:" help:"Keep the blobs of a server equal to those of another."`
 	Ls       blobs.Ls       `cmd:"" group:"Blobs:" aliases:"list" help:"List the names of blobs."`
 	Find     blobs.Find     `cmd:"" group:"Blobs:" help:"Find blobs by their names, sizes and ages."`
 	Cat      blobs.Cat      `cmd:"" group:"Blobs:" help:"Write blobs to standard output."`

@@ -180,7 +180,7 @@ const cloning = "sluice backup PLACE and then sluice restore PLACE --to DIR copy
 // synonyms are other programs' names of commands.
 var synonyms = map[string]string{
 	"delete": "rm", "del": "rm", "remove": "rm", "erase": "rm", "deletefile": "rm", "purge": "rm -r",
-	"copy": "cp", "copyto": "cp", "move": "mv", "moveto": "mv", "rename": "mv", "mirror": "sync", "rsync": "sync",
+	"copy": "cp", "copyto": "cp", "move": "mv", "moveto": "mv", "rename": "mv", "replicate": "mirror", "rsync": "sync",
 	"head": "stat", "show": "stat", "dir": "ls", "lsf": "ls -r", "lsl": "ls -l", "size": "du", "type": "cat", "print": "cat",
 	"store": "put", "fetch": "get", "read": "get", "rcat": "put", "presign": "share", "link": "share", "publiclink": "share", "url": "share",
 	"start": "serve", "server": "serve", "run": "serve", "alias": "context", "ping": "health", "ready": "health",

@@ -32,7 +32,7 @@ var wrongCalls = []wrongCall{
 	{line: "copy a :team/", want: `there is no command "copy": did you mean cp?`},
 	{line: "move team/a team/b", want: `there is no command "move": did you mean mv?`},
 	{line: "remove team/a", want: `there is no command "remove": did you mean rm?`},
-	{line: "mirror a :team", want: `there is no command "mirror": did you mean sync?`},
+	{line: "replicate a :team", want: `there is no command "replicate": did you mean mirror?`},
 	{line: "clone --from a --to b", want: `there is no command "clone", and no need for one: sluice backup PLACE and then sluice restore PLACE --to DIR copy an instance`},
 	{line: "key delete", want: `there is no command "key delete": sluice help key lists the commands`},
 	{line: "nonsense", want: `there is no command "nonsense": sluice help lists the commands`},

@@ -267,6 +267,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return nil, true
 	case within(dir, "client/folder/tree"):
 		return nil, true
+	case within(dir, "client/mirror"):
+		return append([]string{"client"}, pure...), true
 	case within(dir, "client/folder"):
 		return append([]string{"client", "client/folder/tree"}, pure...), true
 	case within(dir, "client"):

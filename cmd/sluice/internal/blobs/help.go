@@ -39,6 +39,10 @@ var Help = map[string]string{
 		cli.Examples("sluice rm team/photos/photo.jpg", "sluice rm -r team/photos/", "sluice rm -r --yes team/tmp/", "sluice rm team/photos/photo.jpg --version ID"),
 	"watch": "Prints each change once, in the order of commits, until it is interrupted. After an interruption it continues where it was, and with --after a later command does. Names have no line breaks, so each change is one line.\n\n" +
 		cli.Examples("sluice watch team", "sluice watch team/photos/ --kinds stored,replaced", "sluice watch --json team | while read -r change; do echo \"$change\"; done"),
+	"mirror": "FROM and TO are ACCOUNT, ACCOUNT/PREFIX/ or, for all accounts, a colon, each after CONTEXT:. TO becomes equal: what FROM does not have is deleted there, and what others change there is changed back at the next comparison. " +
+		"Mirrored are contents, content types, headers, custom headers and expiries. Not mirrored are versions that are not current, locks, tags of S3, keys, settings, sessions, channels and payments. " +
+		"After any interruption the same command continues.\n\n" +
+		cli.Examples("sluice mirror prod:team/ backup:team/", "sluice mirror prod: backup: --metrics localhost:9095", "sluice mirror prod:team backup:team --once --max-deletions 100"),
 	"du": cli.Examples("sluice du", "sluice du team", "sluice du team/photos/ team/logs/"),
 	"cat": "A blob is written while it is read: its checksum is verified at the end, and if it differs, the exit code is 1. After any other error it is 5 if something was written.\n\n" +
 		cli.Examples("sluice cat team/notes.txt", "sluice cat team/log.1 team/log.2 | grep error"),

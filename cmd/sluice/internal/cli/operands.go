@@ -43,6 +43,25 @@ func checkRemote(r operand.Remote) error {
 // Decode implements kong.MapperValue.
 func (r *RemoteOperand) Decode(ctx *kong.DecodeContext) error { return decodeText(ctx, r) }
 
+// RemoteOrAll is a RemoteOperand, or CONTEXT: or a single colon for all accounts.
+type RemoteOrAll struct{ operand.Remote }
+
+// UnmarshalText parses the operand.
+func (r *RemoteOrAll) UnmarshalText(text []byte) error {
+	context, all := strings.CutSuffix(string(text), ":")
+	if all && (context == "" || operand.IsContext(context)) {
+		r.Remote = operand.Remote{Context: context}
+		return nil
+	}
+	var o RemoteOperand
+	err := o.UnmarshalText(text)
+	r.Remote = o.Remote
+	return err
+}
+
+// Decode implements kong.MapperValue.
+func (r *RemoteOrAll) Decode(ctx *kong.DecodeContext) error { return decodeText(ctx, r) }
+
 // LocalOrRemote is an operand for a command that copies.
 type LocalOrRemote struct {
 	operand.Operand
