@@ -216,10 +216,7 @@ func (r *restorer) restoreTables(ctx context.Context, result *RestoreResult) err
 			}
 		}
 	}
-	if err := r.restoreBodies(ctx); err != nil {
-		return err
-	}
-	return sql.FinishLoad(ctx)
+	return r.restoreBodies(ctx)
 }
 
 // tables returns those tables in the backup with rows that replace the target's.

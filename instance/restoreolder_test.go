@@ -182,7 +182,7 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 			t.Errorf("a backup with the schema %d: %v", schema, err)
 		}
 	}
-	testenv.Equal(t, storage.Schema(), versionsSchema+1, "the schema of which the tests restore all older ones")
+	testenv.Equal(t, storage.Schema(), versionsSchema+2, "the schema of which the tests restore all older ones")
 }
 
 // restoreOlder restores a backup, checks the instance and reads its blobs.

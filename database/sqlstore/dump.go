@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -158,7 +159,7 @@ func (s *Store) NeedsBody(ctx context.Context, inline []any) (needed bool, err e
 }
 
 // Load inserts rows of a dump. The tables must be loaded in the dump's order, and nothing else
-// may use the store meanwhile. FinishLoad must be called after the last.
+// may use the store meanwhile.
 func (s *Store) Load(ctx context.Context, t Table, rows [][]any) error {
 	tb, err := loadedTable(t)
 	if err != nil {
@@ -183,8 +184,31 @@ func (s *Store) insert(ctx context.Context, tb *table, rows [][]any) error {
 			}
 			left = left[n:]
 		}
-		return nil
+		if tb.name != "blobs" || t.Embedded() { // triggers count
+			return nil
+		}
+		return addCounts(t.Tx, tb, rows)
 	})
+}
+
+// addCounts adds rows of blobs, which were inserted, to the counts of their accounts.
+func addCounts(t *engine.Tx, tb *table, rows [][]any) error {
+	account, size := slices.Index(tb.columns(), "account"), slices.Index(tb.columns(), "size")
+	counts := map[string][]int64{}
+	for _, row := range rows {
+		of, bytes := string(row[account].([]byte)), row[size].(int64)
+		if counts[of] == nil {
+			counts[of] = make([]int64, 2)
+		}
+		counts[of][0]++
+		counts[of][1] += bytes
+	}
+	for _, of := range slices.Sorted(maps.Keys(counts)) {
+		if err := meta.AccountCounts.Add(t, of, counts[of]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bodiesColumns describes the rows that LoadBodies inserts.
@@ -238,21 +262,6 @@ func (s *Store) clear(ctx context.Context, tb *table) error {
 			if more, err = t.Row(tb.rows("1")+" LIMIT 1", nil, (*engine.Integer)(&one)); more && err == nil {
 				err = t.Change(tb.remove(dumpPage))
 			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// FinishLoad adds up the counts of accounts, which triggers have counted, in transactions of 1,000
-// rows.
-func (s *Store) FinishLoad(ctx context.Context) error {
-	for rows := dumpPage; rows == dumpPage; {
-		err := s.in.WriteLocked(ctx, func(t storeTx) (err error) {
-			rows, err = meta.AccountCounts.Fold(t.Tx, dumpPage)
 			return err
 		})
 		if err != nil {

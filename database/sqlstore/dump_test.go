@@ -301,7 +301,7 @@ func load(ctx context.Context, to, from *Store, size int, left pages) error {
 			return err
 		}
 	}
-	return errors.Join(err, to.FinishLoad(ctx))
+	return err
 }
 
 // Invariant 120.
@@ -321,6 +321,7 @@ func TestDumpThereAndBack(t *testing.T) {
 	if n := value(t, third, `SELECT COUNT(*) FROM parts`); n < 10_000 {
 		t.Errorf("%d rows of parts, and the committed upload alone has 10,000 until the next purge", n)
 	}
+	audited(t, second)
 	audited(t, third)
 	testenv.Equal(t, testenv.Must(third.UseSession(ctx, "granted", 1, nil))(t).Left, 2, "a use")
 	testenv.Check(t, testenv.Error(third.CompleteUpload(ctx, "open", 3, 6, 0, nil)))

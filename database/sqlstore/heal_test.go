@@ -36,7 +36,7 @@ func TestHealEmptiesTheCache(t *testing.T) {
 	}
 }
 
-// TestHealBodyThatIsMissing heals bodies whose rows are changed, empty and gone.
+// TestHealBodyThatIsMissing heals bodies with rows that are changed, empty and gone.
 func TestHealBodyThatIsMissing(t *testing.T) {
 	for _, c := range []struct{ statement, found string }{
 		{`UPDATE bodies SET body = CAST('abd' AS BLOB)`, "abd"},

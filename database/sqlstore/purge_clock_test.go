@@ -80,8 +80,7 @@ func expireOn(t *testing.T, s *Store, at time.Time) {
 	}))(t)
 }
 
-// refusesToDelete fails the test unless nothing is deleted by age, regardless of which call is
-// first.
+// refusesToDelete fails the test unless nothing is deleted by age, whichever call is first.
 func refusesToDelete(t *testing.T, s *Store, first int) {
 	t.Helper()
 	calls := []func() error{

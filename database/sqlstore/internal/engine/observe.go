@@ -8,7 +8,7 @@ func (t *Tx) Observe(see func(query string, in Args)) (end func()) {
 	return func() { t.conn = conn }
 }
 
-// observed is a runner whose statements are seen before they run.
+// observed is a runner that sees statements before they run.
 type observed struct {
 	runner
 	see func(query string, in Args)

@@ -11,10 +11,9 @@ import (
 	"sluice/metastore"
 )
 
-// AccountCounts has each account's number and size of blobs.
+// AccountCounts has each account's number and size of blobs. Triggers on the table blobs keep it,
+// but on PostgreSQL whatever inserts a blob counts it.
 var AccountCounts = usage.Counts{Deltas: "account_deltas", Sums: "account_sums", Key: "account", Columns: []string{"blobs", "bytes"}}
-
-// The counts of accounts are kept by triggers on the table blobs: see the migration "accounts".
 
 // ListAccounts implements metastore.Accounts.
 func (s *Metastore) ListAccounts(ctx context.Context, after string, limit int) ([]metastore.Account, error) {

@@ -212,10 +212,10 @@ func (t tx) replaceable(b *metastore.Blob, precondition metastore.Precondition, 
 
 // giveUp removes the reference that old, if it was found, is to its content, which becomes garbage
 // unless another blob has it, or stores old as a version. It records that in the usage, with added.
-// It reports whether the content became garbage. The caller must delete or replace the row of old.
+// It reports whether the content became garbage. The caller must then call writeBlob.
 func (t tx) giveUp(old storedBlob, found bool, added ...usage.Delta) (garbage bool, err error) {
 	if old.rule != 0 {
-		garbage, deltas, err := t.release(old, found, make([]usage.Delta, 0, 8))
+		garbage, deltas, err := t.release(old, found, true, make([]usage.Delta, 0, 8))
 		if err != nil {
 			return false, err
 		}
@@ -233,8 +233,8 @@ func (t tx) giveUp(old storedBlob, found bool, added ...usage.Delta) (garbage bo
 }
 
 // release is giveUp in an account with a rule, but adds the difference in usage to deltas.
-func (t tx) release(old storedBlob, found bool, deltas []usage.Delta) (garbage bool, _ []usage.Delta, err error) {
-	if deltas, err = t.keep(old, found, deltas); err != nil || !found || old.rule.keeps(&old.Blob) {
+func (t tx) release(old storedBlob, found, replaced bool, deltas []usage.Delta) (garbage bool, _ []usage.Delta, err error) {
+	if deltas, err = t.keep(old, found, replaced, deltas); err != nil || !found || old.rule.keeps(&old.Blob) {
 		return false, deltas, err
 	}
 	garbage, retained, err := t.drop(old)
@@ -276,7 +276,19 @@ func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool, kind metastore.
 	if !found {
 		return t.insertBlob(b, kind)
 	}
+	keeps := t.keepsByUpdate(old)
 	switch changed := t.changed(kind, &b.Blob); {
+	case changed && keeps:
+		packed, _ := t.TakeChanges()
+		kept, err := t.newRow(t.keptVersion(old))
+		if err != nil {
+			return err
+		}
+		return t.update(b, updateAndKeep, append(engine.Args{packed}, kept...)...)
+	case keeps:
+		if err := t.insertRow(t.keptVersion(old)); err != nil {
+			return err
+		}
 	case changed && !t.Embedded(): // a statement of its own would cost more
 		packed, _ := t.TakeChanges()
 		return t.update(b, updateAndChange, packed)
@@ -284,15 +296,6 @@ func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool, kind metastore.
 		return t.update(b, updatePlain)
 	}
 	return t.updateBlob(b)
-}
-
-// rowValues returns the values of a row's columns: its key, blobColumns, shared and row_sum.
-func rowValues(b *storedBlob, n name) (engine.Args, error) {
-	version, err := versionOf(&b.Blob)
-	return append(make(engine.Args, 0, 20),
-		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
-		engine.TextColumn(b.ContentType), engine.Micros(b.Modified), expiresOf(&b.Blob), engine.OptionalColumn(b.Owner), engine.FlagColumn(b.SharedSecond), version,
-		engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob)), err
 }
 
 // updateBlob writes b over the row of that name.
@@ -304,7 +307,10 @@ const (
 	updatePlain = updateColumns + ofName
 	updateAll   = updateColumns + `, expires = $11, version = $14` + ofName
 
-	updateAndChange = `WITH queued AS (INSERT INTO changes_queue (packed) VALUES ($18)) ` + updateAll
+	updateAndChange = withChange + `) ` + updateAll
+	updateAndKeep   = withChange + `), counted AS (INSERT INTO account_deltas (account, blobs, bytes) VALUES ($19, 1, $23)),
+		kept AS (INSERT INTO blobs (` + rowColumns + `) VALUES ($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)) ` + updateAll
+	withChange = `WITH queued AS (INSERT INTO changes_queue (packed) VALUES ($18)`
 
 	updateColumns = `UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9, modified = $10,
 			owner = $12, shared_second = $13, metadata = $15, shared = $16, row_sum = $17`
@@ -322,90 +328,6 @@ func (t tx) update(b *storedBlob, statement string, more ...any) error {
 	}
 	t.Touch(rowKey(b.Account, n))
 	return t.Change(statement, append(values, more...)...)
-}
-
-// rowColumns are the columns of rowValues, and the last one.
-const rowColumns = `account, name_head, name_hash, ` + blobColumns + `, shared, row_sum, name_tail`
-
-// insertRow writes the row of b as it is.
-func (t tx) insertRow(b *storedBlob) error {
-	n := splitName(b.Name)
-	values, err := rowValues(b, n)
-	if err != nil {
-		return err
-	}
-	t.Touch(rowKey(b.Account, n))
-	return t.Change(`INSERT INTO blobs (`+rowColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-		append(values, n.tail)...)
-}
-
-// insertBlob writes the name's first row. Its time is not before the one that deleted_blobs has for
-// the name, if any. It sets b.Modified and b.SharedSecond, and records the change.
-func (t tx) insertBlob(b *storedBlob, kind metastore.ChangeKind) error {
-	n := splitName(b.Name)
-	values, err := rowValues(b, n)
-	if err != nil {
-		return err
-	}
-	t.Touch(rowKey(b.Account, n))
-	t.Changed = true // row does not set it
-	query, values := insertBlob, append(values, n.tail, b.Modified.Truncate(time.Second).UnixMicro())
-	if !t.Embedded() { // another statement would cost a round trip
-		if t.changed(kind, &b.Blob) {
-			packed, newest := t.TakeChanges() // which begins with Modified
-			query, values = insertBlobAndChange, append(values, packed[:newest:newest], packed[newest+8:])
-		}
-	}
-	_, err = t.Row(query, values, (*engine.Instant)(&b.Modified), (*engine.Boolean)(&b.SharedSecond))
-	if t.Embedded() {
-		t.changed(kind, &b.Blob)
-	}
-	return err
-}
-
-const (
-	insertBlob = `INSERT INTO blobs (` + rowColumns + `)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-			(SELECT MAX(m) FROM (SELECT CAST($10 AS BIGINT) AS m UNION ALL
-				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
-			$11, $12,
-			CASE WHEN CAST($13 AS BIGINT) = 1 OR EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $19)
-				THEN 1 ELSE 0 END, $14, $15, $16, $17, $18)
-		RETURNING modified, shared_second`
-	insertBlobAndChange = `WITH stored AS (` + insertBlob + `),
-			queued AS (INSERT INTO changes_queue (packed) SELECT CAST($20 AS BYTEA) || int8send(modified) || CAST($21 AS BYTEA) FROM stored)
-		SELECT modified, shared_second FROM stored`
-)
-
-// createBlob writes the row of b and sets b.Modified and b.SharedSecond, if the name has neither a
-// row nor one in deleted_blobs, and the account no rule. It reports whether it has done that, which
-// on SQLite saves a statement and the temporary tables of insertBlob. On PostgreSQL, where a name
-// that has a row would cost one more round trip, it never does.
-func (t tx) createBlob(b *storedBlob) (bool, error) {
-	if !t.Embedded() || expired(b.Expires, t.Now) || b.Lock != (metastore.Lock{}) {
-		return false, nil
-	}
-	n := splitName(b.Name)
-	by := b.By
-	b.Modified, b.By = t.Now, ""
-	values, err := rowValues(b, n)
-	b.By = by
-	if err != nil {
-		return false, err
-	}
-	// The column modified must not be NULL, so that the row is also ignored for a deleted name.
-	rows, err := t.Exec(`INSERT OR IGNORE INTO blobs (`+rowColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3)
-				OR EXISTS (SELECT 1 FROM keeping WHERE account = $19) THEN NULL ELSE $10 END,
-			$11, $12, $13, $14, $15, $16, $17, $18)`,
-		append(values, n.tail, ruledBy(b.Account, b.Name, values[0]))...)
-	if err != nil || rows == 0 {
-		return false, err
-	}
-	t.Touch(rowKey(b.Account, n))
-	b.By = ""
-	return true, nil
 }
 
 // evaluate evaluates a precondition, which may be nil, on a name's blob.

@@ -17,5 +17,6 @@
 //     rows are moved. If a part is sent again, its old extents move to a new content that is
 //     garbage from the start.
 //   - The rows of account_deltas of an account and its row of account_sums add up to the number and
-//     the sizes of its blobs. Triggers on blobs keep this.
+//     the sizes of its blobs. Triggers on blobs keep this; on PostgreSQL
+//     the statements that insert a blob count it.
 package meta

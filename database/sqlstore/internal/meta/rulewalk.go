@@ -397,7 +397,7 @@ func (t tx) retire(old storedBlob, by string, since time.Time, deltas []usage.De
 			return deltas, err
 		}
 	}
-	_, deltas, err = t.release(old, true, deltas)
+	_, deltas, err = t.release(old, true, false, deltas)
 	if err == nil && old.rule != 0 {
 		_, deltas, err = t.mark(old, true, by, old.Owner, since, deltas)
 	}

@@ -130,6 +130,12 @@ func loadPostgres(ctx context.Context, p *pgx.Conn, rows []scaleRow) error {
 		if err != nil {
 			return err
 		}
+		for i := range blobs {
+			blobs[i] = []any{blobs[i][0], 1, rows[i].blob.Size}
+		}
+		if _, err := t.CopyFrom(ctx, pgx.Identifier{"account_deltas"}, []string{"account", "blobs", "bytes"}, pgx.CopyFromRows(blobs)); err != nil {
+			return err
+		}
 		_, err = t.CopyFrom(ctx, pgx.Identifier{"extents"},
 			[]string{"content", "part", "off", "size", "blocks", "object"}, pgx.CopyFromRows(extents))
 		return err

@@ -29,6 +29,9 @@ type lockMembers struct {
 	Hold  bool               `json:"hold,omitempty"`
 }
 
+// onlyVersioned is the column version of most current blobs. JSON would take longer.
+const onlyVersioned = `{"versioned":true}`
+
 // versionColumn scans the column version into a blob. The column expires must have been scanned: if
 // the blob is not current, it is when that goes.
 type versionColumn metastore.Blob
@@ -42,6 +45,10 @@ func (b *versionColumn) Scan(src any) error {
 	text, ok := src.([]byte)
 	if !ok {
 		return fmt.Errorf("%T is not a version", src)
+	}
+	if string(text) == onlyVersioned {
+		b.Versioned = true
+		return nil
 	}
 	var m versionMembers
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -79,6 +86,9 @@ func versionOf(b *metastore.Blob) (any, error) {
 		return nil, nil
 	}
 	m := versionMembers{Versioned: b.Versioned, Mark: b.Mark, By: b.By}
+	if m == (versionMembers{Versioned: true}) && b.Since.IsZero() && b.Again.IsZero() && b.Lock == (metastore.Lock{}) {
+		return []byte(onlyVersioned), nil
+	}
 	if !b.Since.IsZero() {
 		since, expires := b.Since.UnixMicro(), b.Expires.UnixMicro()
 		if m.Since = &since; !b.Expires.IsZero() {

@@ -13,8 +13,8 @@ import (
 
 // keep stores old as a version, if its account keeps it. If the account is metastore.KeepOff, it
 // removes the kept version that is not Versioned. It adds the difference in usage to deltas. The
-// caller must delete or replace the row of old.
-func (t tx) keep(old storedBlob, found bool, deltas []usage.Delta) ([]usage.Delta, error) {
+// caller must delete the row of old or, if it is replaced, call writeBlob.
+func (t tx) keep(old storedBlob, found, replaced bool, deltas []usage.Delta) ([]usage.Delta, error) {
 	if old.rule.state() == metastore.KeepOff && (!found || old.Versioned) {
 		null, err := t.nullVersion(old.Account, old.Name)
 		if err == nil && null != nil {
@@ -27,6 +27,17 @@ func (t tx) keep(old storedBlob, found bool, deltas []usage.Delta) ([]usage.Delt
 	if !found || !old.rule.keeps(&old.Blob) {
 		return deltas, nil
 	}
+	v := t.keptVersion(old)
+	if !replaced || !t.keepsByUpdate(old) {
+		if err := t.insertRow(v); err != nil {
+			return nil, err
+		}
+	}
+	return t.prune(old, append(deltas, blobUsage(old.Blob).Negated(), blobUsage(v.Blob)))
+}
+
+// keptVersion returns the version that is stored for a blob that ceases to be current.
+func (t tx) keptVersion(old storedBlob) *storedBlob {
 	v := old
 	v.Account, v.Name = metastore.KeptOf(old.Account), metastore.KeptName(old.Name, old.Modified)
 	v.Again = time.Time{}
@@ -34,10 +45,13 @@ func (t tx) keep(old storedBlob, found bool, deltas []usage.Delta) ([]usage.Delt
 		v.Since = engine.Latest(old.Expires, old.Modified)
 	}
 	v.Until = old.rule.until(v.Since)
-	if err := t.insertRow(&v); err != nil {
-		return nil, err
-	}
-	return t.prune(old, append(deltas, blobUsage(old.Blob).Negated(), blobUsage(v.Blob)))
+	return &v
+}
+
+// keepsByUpdate reports whether writeBlob stores the version of a blob that it replaces: on
+// PostgreSQL one statement costs less, unless prune must see the version before.
+func (t tx) keepsByUpdate(old storedBlob) bool {
+	return !t.Embedded() && old.rule.keeps(&old.Blob) && old.rule.most() == 0
 }
 
 // mark stores the mark that a name's blob was removed, with a time after all its versions'. If the
@@ -87,7 +101,7 @@ func (t tx) order(b *storedBlob, old storedBlob, found bool) (bool, error) {
 // mark then. It returns the difference in usage. Unless the blob is kept, its reference stays.
 func (t tx) leave(b storedBlob, by string) (deltas []usage.Delta, err error) {
 	if b.rule != 0 {
-		if deltas, err = t.keep(b, true, deltas); err != nil {
+		if deltas, err = t.keep(b, true, false, deltas); err != nil {
 			return nil, err
 		}
 	}
@@ -362,7 +376,7 @@ func (s *Metastore) RemoveBlob(ctx context.Context, r metastore.Removal) (metast
 		if !found && !marks {
 			return out, nil
 		}
-		garbage, deltas, err := t.release(old, found, make([]usage.Delta, 0, 8))
+		garbage, deltas, err := t.release(old, found, false, make([]usage.Delta, 0, 8))
 		if err != nil {
 			return out, err
 		}

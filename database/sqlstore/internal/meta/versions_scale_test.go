@@ -120,6 +120,10 @@ func storeRows(tb testing.TB, s *Metastore, p *pgx.Conn, rows []storedBlob) {
 		values[i] = append(testenv.Must(rowValues(&rows[i], n))(tb), n.tail)
 	}
 	testenv.Must(p.CopyFrom(tb.Context(), pgx.Identifier{"blobs"}, strings.Split(rowColumns, ", "), pgx.CopyFromRows(values)))(tb)
+	for i := range values {
+		values[i] = []any{values[i][0], 1, rows[i].Size}
+	}
+	testenv.Must(p.CopyFrom(tb.Context(), pgx.Identifier{"account_deltas"}, []string{"account", "blobs", "bytes"}, pgx.CopyFromRows(values)))(tb)
 }
 
 // BenchmarkVersions measures accounts that keep versions: one with a thousand names and a version

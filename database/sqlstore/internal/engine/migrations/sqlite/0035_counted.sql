@@ -1,0 +1,1 @@
+-- Nothing: triggers count blobs that are inserted.
