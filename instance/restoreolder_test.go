@@ -19,8 +19,12 @@ import (
 	"sluice/test/testenv"
 )
 
-// versionsSchema is the schema since which blobs have versions. Later ones have the same backups.
-const versionsSchema = 33
+// versionsSchema is the schema since which blobs have versions, and webhooksSchema the one since
+// which there are webhooks. Others have the backups of those before them.
+const (
+	versionsSchema = 33
+	webhooksSchema = 36
+)
 
 // asOlder copies a backup into a new repository as a version with an older schema has made it.
 func asOlder(t *testing.T, from *backup.Repository, schema int) *backup.Repository {
@@ -37,7 +41,7 @@ func asOlder(t *testing.T, from *backup.Repository, schema int) *backup.Reposito
 	var retained [][]any
 	for i := range was.Tables {
 		table := &was.Tables[i]
-		if table.Name == backup.BodiesTable || schema < versionsSchema && (table.Name == "keeping" || table.Name == "rules") {
+		if table.Name == backup.BodiesTable || schema < versionsSchema && (table.Name == "keeping" || table.Name == "rules") || table.Name == "webhooks" {
 			continue
 		}
 		columns := slices.Clone(table.Columns)
@@ -155,7 +159,7 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 	testenv.OK(t, s.Close())
 	current := newRepository()
 	backedUp(t, data, current)
-	for _, schema := range []int{database.DevelopmentSchema, database.OldestSchema, grantsSchema, versionsSchema} {
+	for _, schema := range []int{database.DevelopmentSchema, database.OldestSchema, grantsSchema, versionsSchema, webhooksSchema - 1} {
 		older := asOlder(t, current, schema)
 		m := testenv.Must(older.Open(t.Context(), ""))(t)
 		folder := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
@@ -182,7 +186,7 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 			t.Errorf("a backup with the schema %d: %v", schema, err)
 		}
 	}
-	testenv.Equal(t, storage.Schema(), versionsSchema+2, "the schema of which the tests restore all older ones")
+	testenv.Equal(t, storage.Schema(), webhooksSchema, "the schema of which the tests restore all older ones")
 }
 
 // restoreOlder restores a backup, checks the instance and reads its blobs.

@@ -77,4 +77,5 @@ type Store interface {
 	Versions
 	Rules
 	Changes
+	Webhooks
 }

@@ -60,6 +60,7 @@ type Bounds struct {
 	Keys      int // in the key's group, also expired and revoked ones
 	Places    int // with settings, in the account
 	AllPlaces int // with settings
+	Webhooks  int // in the key's group
 	Acts      int // that the group's keys have made within the last 24 hours
 }
 

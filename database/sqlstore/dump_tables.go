@@ -52,6 +52,7 @@ var dumped = []table{
 	{name: "actions", key: []string{"id"}, rest: []string{"key_id", "key_group", "source", "name", "subject", "accounts", "was", "became"}},
 	{name: "aliases", key: []string{"name"}, rest: []string{"account"}},
 	{name: "aliases_version", key: []string{"version"}},
+	{name: "webhooks", key: []string{"id"}, rest: []string{"key_group", "created", "settings", "progress"}},
 	{name: "usage", key: []string{"owner", "id"}, rest: strings.Split(usage.Columns, ", ")},
 	{name: "usage_sums", key: []string{"owner"}, rest: strings.Split(usage.Columns, ", ")},
 }

@@ -223,6 +223,7 @@ func fill(tb testing.TB, s *Store, parts int) {
 		return nil, nil
 	}))
 	f.note(nil, f.SetAlias(f.ctx, metastore.Alias{Name: "alias", Account: "0x1"}, nil))
+	f.note(f.CreateWebhook(f.ctx, metastore.Webhook{ID: "webhook"}, nil, nil))
 	f.note(nil, f.SetProperty(f.ctx, "receiver", "0x1"))
 	f.note(f.Lease(f.ctx, "background", "me", time.Minute))
 	testenv.OK(tb, errors.Join(f.errs...))

@@ -511,6 +511,48 @@ func (d tracedDatabase) ChangeTotals(ctx context.Context) (_ metastore.ChangeTot
 	return d.Database.ChangeTotals(ctx)
 }
 
+// CreateWebhook implements metastore.Webhooks.
+func (d tracedDatabase) CreateWebhook(ctx context.Context, w metastore.Webhook, act *actions.Act, once *database.Idempotency) (_ metastore.Webhook, err error) {
+	ctx, span := d.begin(ctx, "metastore.CreateWebhook")
+	defer span.end(&err)
+	return d.Database.CreateWebhook(ctx, w, act, once)
+}
+
+// Webhook implements metastore.Webhooks.
+func (d tracedDatabase) Webhook(ctx context.Context, id string) (_ metastore.Webhook, err error) {
+	ctx, span := d.begin(ctx, "metastore.Webhook")
+	defer span.end(&err)
+	return d.Database.Webhook(ctx, id)
+}
+
+// ListWebhooks implements metastore.Webhooks.
+func (d tracedDatabase) ListWebhooks(ctx context.Context, after string, limit int) (_ []metastore.Webhook, err error) {
+	ctx, span := d.begin(ctx, "metastore.ListWebhooks")
+	defer span.end(&err)
+	return d.Database.ListWebhooks(ctx, after, limit)
+}
+
+// ChangeWebhook implements metastore.Webhooks.
+func (d tracedDatabase) ChangeWebhook(ctx context.Context, id string, change func(*metastore.Webhook) (*actions.Act, error)) (_ metastore.Webhook, err error) {
+	ctx, span := d.begin(ctx, "metastore.ChangeWebhook")
+	defer span.end(&err)
+	return d.Database.ChangeWebhook(ctx, id, change)
+}
+
+// DeleteWebhook implements metastore.Webhooks.
+func (d tracedDatabase) DeleteWebhook(ctx context.Context, id string, act func(metastore.Webhook) (*actions.Act, error)) (err error) {
+	ctx, span := d.begin(ctx, "metastore.DeleteWebhook")
+	defer span.end(&err)
+	return d.Database.DeleteWebhook(ctx, id, act)
+}
+
+// AdvanceWebhook implements metastore.Webhooks.
+func (d tracedDatabase) AdvanceWebhook(ctx context.Context, id string, from, to metastore.WebhookProgress) (err error) {
+	ctx, span := d.begin(ctx, "metastore.AdvanceWebhook")
+	defer span.end(&err)
+	return d.Database.AdvanceWebhook(ctx, id, from, to)
+}
+
 // CreateSession implements ledger.Sessions.
 func (d tracedDatabase) CreateSession(ctx context.Context, s ledger.Session, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.CreateSession")

@@ -53,6 +53,18 @@ func TestBrokenRowsAreCaught(t *testing.T) {
 	})
 }
 
+// TestBrokenWebhooksAreCaught breaks the rows of webhooks.
+func TestBrokenWebhooksAreCaught(t *testing.T) {
+	catch(t, []dbtest.Mutant{
+		{Name: "keeps a deleted webhook", Schema: dbtest.On(`AFTER DELETE ON webhooks`, `INSERT INTO webhooks SELECT OLD.id, OLD.key_group, OLD.created, OLD.settings, OLD.progress`), Caught: []string{"webhooks/life"}},
+		{Name: "a change keeps the settings", Schema: dbtest.On(`AFTER UPDATE OF settings ON webhooks`, `UPDATE webhooks SET settings = OLD.settings WHERE id = NEW.id`), Caught: []string{"webhooks/life", "webhooks/race"}},
+		{Name: "a change keeps the group", Schema: dbtest.On(`AFTER UPDATE OF key_group ON webhooks`, `UPDATE webhooks SET key_group = OLD.key_group WHERE id = NEW.id`), Caught: []string{"webhooks/life"}},
+		{Name: "a step is lost", Schema: dbtest.On(`AFTER UPDATE OF progress ON webhooks WHEN NEW.settings = OLD.settings`, `UPDATE webhooks SET progress = OLD.progress WHERE id = NEW.id`), Caught: []string{"webhooks/progress", "webhooks/race"}},
+		{Name: "a step skips a change", Schema: dbtest.On(`AFTER UPDATE OF progress ON webhooks WHEN instr(NEW.progress, CAST('"Number":1}' AS BLOB)) > 0`, `UPDATE webhooks SET progress = CAST(replace(NEW.progress, '"Number":1}', '"Number":2}') AS BLOB) WHERE id = NEW.id`), Caught: []string{"webhooks/progress", "webhooks/race"}},
+		{Name: "a repeated request makes another", Schema: dbtest.On(`AFTER INSERT ON idempotency`, `DELETE FROM idempotency WHERE id = NEW.id`), Caught: []string{"webhooks/once"}},
+	})
+}
+
 // TestBrokenUsageIsCaught breaks the counts of owners.
 func TestBrokenUsageIsCaught(t *testing.T) {
 	const owner = `(SELECT u.owner FROM uploads u WHERE u.content = NEW.content)`
