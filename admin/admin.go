@@ -53,6 +53,8 @@ type Store interface {
 	metastore.Aliases
 	metastore.Versions
 	metastore.Rules
+	metastore.Webhooks
+	metastore.Changes
 	places.Store
 	metastore.Uploads
 	metastore.Usage
@@ -77,12 +79,24 @@ type Options struct {
 	SettingsChanged func()
 	// Places are the settings of places that this node applies. nil: reads are public.
 	Places *access.Places
+	// Webhooks are for webhooks; nil: there are none.
+	Webhooks *WebhookOptions
 	// Bounds are for administrators of some accounts; zero: DefaultBounds.
 	Bounds actions.Bounds
 }
 
+// WebhookOptions configure the administration of webhooks.
+type WebhookOptions struct {
+	// Secrets seals their secrets. nil: none can be made.
+	Secrets *sealed.Box
+	// CheckURL returns why no webhook can have a URL, or nil.
+	CheckURL func(url string) error
+	// Test delivers an event to a webhook. It reports false if one is in progress already.
+	Test func(ctx context.Context, w metastore.Webhook) (metastore.WebhookResult, bool)
+}
+
 // DefaultBounds leave places for the operator, who must be able to block blobs.
-var DefaultBounds = actions.Bounds{Keys: 10_000, Places: 1000, AllPlaces: places.Most / 10 * 9, Acts: 2000}
+var DefaultBounds = actions.Bounds{Keys: 10_000, Places: 1000, AllPlaces: places.Most / 10 * 9, Webhooks: 20, Acts: 2000}
 
 // Service administers an instance. Its methods may be called concurrently.
 type Service struct {

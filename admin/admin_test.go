@@ -57,7 +57,19 @@ func open(t *testing.T) *office {
 func officeOn(t *testing.T, store *sqlstore.Store) *office {
 	t.Helper()
 	box := testenv.Must(sealed.Parse([]byte(strings.Repeat("ab", 32))))(t)
-	return &office{admin.New(store, admin.Options{S3: box, KeyLimits: keys.Limits{StoredBytes: 100}}), store}
+	webhooks := &admin.WebhookOptions{
+		Secrets: box,
+		CheckURL: func(url string) error {
+			if !strings.HasPrefix(url, "https://") {
+				return errors.New("no")
+			}
+			return nil
+		},
+		Test: func(_ context.Context, w metastore.Webhook) (metastore.WebhookResult, bool) {
+			return metastore.WebhookResult{At: store.Now(), Took: time.Second, Status: 204}, w.Label != "busy"
+		},
+	}
+	return &office{admin.New(store, admin.Options{S3: box, KeyLimits: keys.Limits{StoredBytes: 100}, Webhooks: webhooks}), store}
 }
 
 // hire creates a key with these grants, and returns its holder. change may be nil.

@@ -283,8 +283,15 @@ func (s *Service) RevokeKey(ctx context.Context, by By, id string, force bool) (
 	return out, err
 }
 
-// ResealS3Secrets is access.ResealS3Secrets for the operator at the database.
+// ResealS3Secrets is access.ResealS3Secrets for the operator at the database, with the secrets of
+// webhooks.
 func (s *Service) ResealS3Secrets(ctx context.Context, by By) (n int, err error) {
+	n, err = s.resealKeys(ctx, by)
+	webhooks, err2 := s.resealWebhooks(ctx, by)
+	return n + webhooks, errors.Join(err, err2)
+}
+
+func (s *Service) resealKeys(ctx context.Context, by By) (n int, err error) {
 	return access.ResealS3Secrets(ctx, s.store, s.opt.S3, func(k *keys.Key, reseal func(*actions.Act) error) error {
 		return s.decide(ctx, by, func(a actor) error {
 			act, err := a.act("key.reseal", k.ID, accountsOf(k), nil, nil)

@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"sluice/access"
+	"sluice/checksum"
 	"sluice/metastore"
+	"sluice/wire"
 )
 
 // PermitRead requires that the caller may read, or list, where these reads apply: ReadsPublic,
@@ -37,6 +39,32 @@ func ListShows(rule access.Rule, size int64, holdsRead bool) (described, summed 
 	default:
 		return true, rule.Reads != access.ReadsPaid || size > SmallBlob
 	}
+}
+
+// ShownChange returns a change as a reader sees it: no more than a list shows about the blob, see
+// ListShows, and the blob's version only with versions. A change to a version that is not current
+// is not shown without it.
+func ShownChange(c *metastore.Change, rule access.Rule, holdsRead, versions bool) (shown wire.Change, ok bool) {
+	if !versions && (c.Kind == metastore.ChangeVersionDeleted || c.Kind == metastore.ChangeLocked) {
+		return shown, false
+	}
+	shown = wire.Change{
+		Position: c.Position.String(), Time: c.Time.UTC(), Kind: c.Kind.String(), Account: c.Account, Name: c.Name, Size: c.Size, Expires: c.Expires,
+	}
+	if versions {
+		shown.Version = c.Version.String()
+	}
+	described, summed := ListShows(rule, c.Size, holdsRead)
+	if c.Kind == metastore.ChangeMarked { // a mark has no bytes
+		described, summed = false, false
+	}
+	if described {
+		shown.ContentType = MediaType(&metastore.Blob{ContentType: c.ContentType})
+	}
+	if summed {
+		shown.ETag = checksum.ETag(c.Size, c.CRC64)
+	}
+	return shown, true
 }
 
 // HoldsRead reports whether the caller has a key that may read the blob.

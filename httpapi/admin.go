@@ -54,6 +54,14 @@ func adminRoutes(s *Server) []router.Route[operation] {
 	answer("PUT", "rules/{account}", conditional("account", s.setRules))
 	answer("DELETE", "rules/{account}", s.deleteRules)
 	answer("POST", "rules/{account}/preview", stating("account", s.admin.PreviewRules))
+	add("GET", "webhooks", pageHandler(s.admin.Webhooks, func(p wire.WebhookPage) int { return len(p.Webhooks) }))
+	answer("POST", "webhooks", s.createWebhook)
+	answer("GET", "webhooks/{webhookId}", named("webhookId", s.admin.Webhook))
+	answer("PATCH", "webhooks/{webhookId}", conditional("webhookId", s.admin.UpdateWebhook))
+	answer("DELETE", "webhooks/{webhookId}", func(x *call, _ query) (any, error) {
+		return nil, s.admin.DeleteWebhook(x.Request.Context(), by(x), x.params.Get("webhookId"))
+	})
+	answer("POST", "webhooks/{webhookId}/test", named("webhookId", s.admin.TestWebhook))
 	add("GET", "damaged", pageHandler(s.admin.Damaged, func(p wire.DamagePage) int { return len(p.Damaged) }))
 	add("GET", "uploads", pageHandler(s.openUploads, func(p wire.OpenUploadPage) int { return len(p.Uploads) }))
 	add("GET", "actions", pageHandler(s.admin.Actions, func(p wire.ActionPage) int { return len(p.Actions) }))
@@ -126,6 +134,13 @@ func answering(do func(*call, query) (any, error), parameters []string) func(*ca
 			x.Fields.Set("Etag", body.ETag)
 		case wire.Rules:
 			x.Fields.Set("Etag", body.ETag)
+		case wire.Webhook:
+			x.Fields.Set("Etag", body.ETag)
+		case wire.IssuedWebhook:
+			x.Fields.Set("Etag", body.ETag)
+			if x.Request.Method == http.MethodPost && body.Remedy == "" {
+				status = http.StatusCreated
+			}
 		case wire.IssuedKey:
 			x.Fields.Set("Etag", body.ETag)
 			if x.Request.Method == http.MethodPost && body.Remedy == "" {
@@ -222,6 +237,20 @@ func (s *Server) createKey(x *call, _ query) (any, error) {
 		return nil, err
 	}
 	issued, err := s.admin.CreateKey(x.Request.Context(), by(x), in, once)
+	return issued, inDoubt(err, doubtError{retryable: once != nil})
+}
+
+func (s *Server) createWebhook(x *call, _ query) (any, error) {
+	var in wire.CreateWebhook
+	body, err := x.readKnown(&in)
+	if err != nil {
+		return nil, err
+	}
+	once, err := ownedIdempotency(x, "create-webhook", "", body)
+	if err != nil {
+		return nil, err
+	}
+	issued, err := s.admin.CreateWebhook(x.Request.Context(), by(x), in, once)
 	return issued, inDoubt(err, doubtError{retryable: once != nil})
 }
 

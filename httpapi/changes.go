@@ -15,7 +15,6 @@ import (
 
 	"sluice/access"
 	"sluice/blob"
-	"sluice/checksum"
 	"sluice/exchange"
 	"sluice/feed"
 	"sluice/metastore"
@@ -313,8 +312,7 @@ func (e *eventStream) flush() error {
 	return e.x.Out.Flush()
 }
 
-// shownChange returns a change as far as the caller may know it: no more than a list shows about
-// the blob, and nothing about versions that are not current without a key that may read them.
+// shownChange returns a change as far as the caller may know it.
 func (s *Server) shownChange(x *call, c *metastore.Change) (shown wire.Change, ok bool, err error) {
 	rules, err := s.places.Account(x.Request.Context(), c.Account)
 	if err != nil {
@@ -322,26 +320,8 @@ func (s *Server) shownChange(x *call, c *metastore.Change) (shown wire.Change, o
 	}
 	rule, holds := rules.At(c.Name), x.HoldsRead(c.Account, c.Name)
 	versions := x.Local || holds && !x.linked // a link reads no versions
-	if !versions && (c.Kind == metastore.ChangeVersionDeleted || c.Kind == metastore.ChangeLocked) {
-		return shown, false, nil
-	}
-	shown = wire.Change{
-		Position: c.Position.String(), Time: c.Time.UTC(), Kind: c.Kind.String(), Account: c.Account, Name: c.Name, Size: c.Size, Expires: c.Expires,
-	}
-	if versions {
-		shown.Version = c.Version.String()
-	}
-	described, summed := exchange.ListShows(rule, c.Size, holds || x.Local && rule.Reads != access.ReadsPaid)
-	if c.Kind == metastore.ChangeMarked { // a mark has no bytes
-		described, summed = false, false
-	}
-	if described {
-		shown.ContentType = exchange.MediaType(&metastore.Blob{ContentType: c.ContentType})
-	}
-	if summed {
-		shown.ETag = checksum.ETag(c.Size, c.CRC64)
-	}
-	return shown, true, nil
+	shown, ok = exchange.ShownChange(c, rule, holds || x.Local && rule.Reads != access.ReadsPaid, versions)
+	return shown, ok, nil
 }
 
 // changesError adds errChangesGone to a metastore.ChangesGoneError.

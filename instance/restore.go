@@ -10,11 +10,13 @@ import (
 	"slices"
 	"time"
 
+	"sluice/access/actions"
 	"sluice/backup"
 	"sluice/bytestore"
 	"sluice/database"
 	"sluice/history"
 	"sluice/integrity"
+	"sluice/internal/task"
 	"sluice/storage"
 )
 
@@ -111,10 +113,32 @@ func (r *restorer) complete(ctx context.Context, result *RestoreResult) error {
 	if result.Generation, err = r.beginGeneration(ctx); err == nil {
 		result.Returned, err = returned(ctx, r.target.SQL)
 	}
+	if err == nil {
+		err = r.pauseWebhooks(ctx, result)
+	}
 	if err != nil {
 		return fmt.Errorf("the target: %w", err)
 	}
 	return r.publish(ctx)
+}
+
+// pauseWebhooks keeps a copy of an instance from delivering beside the original.
+func (r *restorer) pauseWebhooks(ctx context.Context, result *RestoreResult) error {
+	list, err := r.target.SQL.ListWebhooks(ctx, "", 1)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	result.Returned.Waiting = append(result.Returned.Waiting, task.Webhooks)
+	_, err = r.target.SQL.ChangeTask(ctx, string(task.Webhooks), func(now time.Time, t *database.Task) (*actions.Act, error) {
+		t.Paused, t.Reason = now, r.reason()
+		return nil, nil
+	})
+	return err
+}
+
+// reason returns why tasks wait.
+func (r *restorer) reason() string {
+	return "the instance was restored from a backup of " + r.manifest.Snapshot.UTC().Format(time.RFC3339)
 }
 
 // rows returns how many rows the backup has.
@@ -272,5 +296,5 @@ func (r *restorer) beginGeneration(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	next := max(now.Generation, r.manifest.Generation) + 1
-	return next, r.target.SQL.BeginGeneration(ctx, now.Generation, next, 0, database.KeptObjects{}, "the instance was restored from a backup of "+r.manifest.Snapshot.UTC().Format(time.RFC3339))
+	return next, r.target.SQL.BeginGeneration(ctx, now.Generation, next, 0, database.KeptObjects{}, r.reason())
 }

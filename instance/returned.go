@@ -13,8 +13,8 @@ import (
 const maxReturned = 100
 
 // Returned are the rights in an instance that has gone back to a moment: perhaps also such as had
-// ended since. Each list has the first maxReturned, in order. With them are the tasks that delete
-// nothing before they are resumed.
+// ended since. Each list has the first maxReturned, in order. With them are the tasks that wait
+// until they are resumed.
 type Returned struct {
 	Keys         []wire.Key   `json:"keys"` // valid ones
 	KeyCount     int64        `json:"keyCount"`

@@ -35,8 +35,9 @@ type Config struct {
 	Profile     Profile
 	LogRequests exchange.LoggedRequests // "" for all
 	LogPaths    bool                    // the log of requests is for a developer, see exchange.Config
-	AuditLog    string                  // file, or auditlog.Stdout, for a line about each change of a blob; "" for none
-	AuditReads  bool                    // the audit log has reads, too
+	// AuditLog is the file, or auditlog.Stdout, for a line about each change of a blob. After
+	// auditReads it has reads, too. "" for none.
+	AuditLog string
 
 	Network
 	Callers
@@ -65,9 +66,11 @@ type Network struct {
 	BasePath       string   // "" for the root
 	ExternalURL    string   // base URL for clients; "" for the request's URL
 	TrustedProxies []string
-	AllowedHosts   []string
-	CORSOrigins    []string
-	OpenToNetwork  bool
+	// WebhookNetworks are networks to which webhooks are delivered in addition to public addresses.
+	WebhookNetworks []string
+	AllowedHosts    []string
+	CORSOrigins     []string
+	OpenToNetwork   bool
 }
 
 // AdminAPI is where the operations for administrators are served.
@@ -184,11 +187,14 @@ func (c *Config) validateNetwork() error {
 	if c.AdminAPI == AdminApart && c.AdminAddr == "" {
 		errs = append(errs, errors.New("--admin-api admin: it requires --admin-addr"))
 	}
-	if c.AuditReads && c.AuditLog == "" {
-		errs = append(errs, errors.New("--audit-reads: it requires --audit-log"))
+	if c.AuditLog == auditReads {
+		errs = append(errs, errors.New("--audit-log "+auditReads+": a file must follow, or - for standard output"))
 	}
 	return errors.Join(errs...)
 }
+
+// auditReads begins an audit log's setting if the log has reads, too.
+const auditReads = "reads:"
 
 // S3Off is the Config.S3Addr of a node without an S3 address.
 const S3Off = "off"
@@ -233,13 +239,13 @@ func validateExternalURL(address, basePath string) error {
 	return nil
 }
 
-// CheckProxy reports whether text is a network of proxies.
+// CheckProxy reports whether text is a network of proxies, or of webhooks' receivers.
 func CheckProxy(text string) error {
 	_, err := parseProxy(text)
 	return err
 }
 
-// parseProxy returns a network of proxies. An address without a length is a network of one address.
+// parseProxy returns a network. An address without a length is a network of one address.
 func parseProxy(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	if addr, e := netip.ParseAddr(text); e == nil {
@@ -251,12 +257,12 @@ func parseProxy(text string) (netip.Prefix, error) {
 	return network.Masked(), nil
 }
 
-// trustedProxies returns the proxies' networks.
-func (c *Config) trustedProxies() (networks []netip.Prefix, err error) {
-	for _, text := range c.TrustedProxies {
+// parseProxies returns a flag's networks.
+func parseProxies(flag string, list []string) (networks []netip.Prefix, err error) {
+	for _, text := range list {
 		network, err := parseProxy(text)
 		if err != nil {
-			return nil, fmt.Errorf("--trusted-proxies %s: %w", text, err)
+			return nil, fmt.Errorf("%s %s: %w", flag, text, err)
 		}
 		networks = append(networks, network)
 	}

@@ -9,7 +9,7 @@ import (
 
 func TestTrustedProxies(t *testing.T) {
 	c := Config{Network: Network{TrustedProxies: []string{"10.1.2.3/8", "192.0.2.7", "2001:db8::/32", "::1"}}}
-	networks, err := c.trustedProxies()
+	networks, err := parseProxies("--trusted-proxies", c.TrustedProxies)
 	var texts []string
 	for _, network := range networks {
 		texts = append(texts, network.String())

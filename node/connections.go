@@ -28,7 +28,7 @@ func (c *Config) newConnections() (*connlimit.Limiter, error) {
 	limit := connectionsFor(files, c.MaxRequests)
 	connections := connlimit.New(limit, httpapi.ConnectionRefusal(c.Profile == Hosted))
 	connections.PerAddress = c.connectionsPerAddress(limit)
-	connections.Exempt, err = c.trustedProxies()
+	connections.Exempt, err = parseProxies("--trusted-proxies", c.TrustedProxies)
 	return connections, err
 }
 

@@ -44,6 +44,7 @@ func (n *Node) registerMetrics() {
 	registerStored(set, n.stores)
 	registerBlobs(set, n.blobs)
 	registerFeed(set, n.feed)
+	registerWebhooks(set, n.webhooks)
 	registerScrub(set, n.stores.Meta, n.config.ScrubPeriod, n.blobs)
 	registerChanges(set, n.stores.Meta)
 	registerCensus(set, n.census)
@@ -71,6 +72,7 @@ func DescribeMetrics() []metrics.Metric {
 	registerStored(set, nil)
 	registerBlobs(set, nil)
 	registerFeed(set, nil)
+	registerWebhooks(set, nil)
 	registerScrub(set, nil, 0, nil)
 	registerChanges(set, nil)
 	registerCensus(set, nil)
@@ -85,7 +87,7 @@ func DescribeMetrics() []metrics.Metric {
 }
 
 func registerFeed(set *metrics.Set, h *feed.Hub) {
-	set.Gauge("sluice_changes_readers", "Requests that read or wait for changes.", func() float64 { return float64(h.Stats().Readers) })
+	set.Gauge("sluice_changes_readers", "Requests and webhooks that read or wait for changes.", func() float64 { return float64(h.Stats().Readers) })
 	set.Counter("sluice_changes_readers_refused_total", "Requests that were refused because too many waited for changes.", func() int64 { return h.Stats().Refused })
 	sources := []string{"database", "memory"}
 	set.Counters("sluice_changes_pages_total", "Pages of changes for clients, by where they were read.", "source", sources, func(source string) int64 {

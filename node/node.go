@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ import (
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/storage"
+	"sluice/webhook"
 )
 
 // Node is a running instance, or one of several nodes of it.
@@ -49,6 +51,8 @@ type Node struct {
 	stores      *storage.Stores
 	blobs       *blob.Service
 	feed        *feed.Hub
+	webhooks    *webhook.Sender
+	secrets     *sealed.Box // seals webhooks' secrets; nil: there is no key
 	sessions    *session.Service
 	channels    *paychan.Service
 	receiver    *receiverAccount   // nil without a chain
@@ -109,7 +113,7 @@ func Open(ctx context.Context, c Config, log, requests *slog.Logger) (_ *Node, e
 		n.stores.Bytes = bytestore.Timed(n.stores.Bytes) // for Server-Timing
 	}
 	if c.AuditLog != "" { // it may be in the data folder, which a new instance has from here on
-		if n.audit, err = auditlog.Open(c.AuditLog, log); err != nil {
+		if n.audit, err = auditlog.Open(strings.TrimPrefix(c.AuditLog, auditReads), log); err != nil {
 			return nil, errors.Join(fmt.Errorf("--audit-log: %w", err), n.stores.Close())
 		}
 		defer func() {
@@ -391,6 +395,7 @@ func (n *Node) lead(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { n.board.run(ctx) })
 	tasks.Go(func() { n.blobs.Run(ctx, n.tasks.control) })
+	tasks.Go(func() { n.webhooks.Run(ctx, n.tasks.control) })
 	if n.collector != nil {
 		tasks.Go(func() { n.collector.Run(ctx, n.tasks.note) })
 	} else {

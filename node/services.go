@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/access"
@@ -61,6 +62,9 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 	}
 	n.feed = feed.New(n.stores.Meta, feed.Options{Failed: func(err error) { n.log.Error("changes cannot be read for those who wait for them", "error", err) }})
 	n.stores.AtClose(func() error { n.feed.Close(); return nil })
+	if n.webhooks, err = n.newWebhooks(); err != nil {
+		return err
+	}
 	if n.api, err = n.newAPI(); err != nil {
 		return err
 	}
@@ -212,7 +216,10 @@ func (n *Node) newAdmin() *admin.Service {
 	if n.config.AdminAPI == AdminOff {
 		return nil
 	}
-	return admin.New(n.stores.Meta, admin.Options{S3: n.s3Secrets, KeyLimits: n.config.KeyLimits, Places: n.places, Nodes: n.nodes, TaskChanged: n.board.lookNow, SettingsChanged: n.blobs.ForgetSettings})
+	return admin.New(n.stores.Meta, admin.Options{
+		S3: n.s3Secrets, KeyLimits: n.config.KeyLimits, Places: n.places, Nodes: n.nodes, TaskChanged: n.board.lookNow, SettingsChanged: n.blobs.ForgetSettings,
+		Webhooks: &admin.WebhookOptions{Secrets: n.secrets, CheckURL: n.webhooks.CheckURL, Test: n.webhooks.Test},
+	})
 }
 
 // newAPI creates the HTTP interface on the services.
@@ -222,7 +229,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 	if c.Profile == Hosted || c.Reads == access.ReadsPaid {
 		grant = 0
 	}
-	proxies, err := c.trustedProxies()
+	proxies, err := parseProxies("--trusted-proxies", c.TrustedProxies)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +255,7 @@ func (n *Node) newAPI() (*httpapi.Server, error) {
 			LoggedRequests: c.LogRequests,
 			LogPaths:       c.LogPaths,
 			AuditLog:       n.audit,
-			AuditReads:     c.AuditReads,
+			AuditReads:     strings.HasPrefix(c.AuditLog, auditReads),
 			Limiter:        n.limiter,
 			TrustedProxies: proxies,
 			MaxRequests:    int64(c.MaxRequests),

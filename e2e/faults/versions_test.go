@@ -95,7 +95,7 @@ func (g goneBack) named(text, printed, data string) {
 	lines := []string{"Valid keys, perhaps also such as had ended since then: 1. sluice key list --data " + data, "  " + g.key + " returned\n",
 		"Blocked places", "  team/copy\n", "Places that are open to everybody", "  open/\n"}
 	for _, name := range waiting {
-		lines = append(lines, "The task "+name+" removes nothing before sluice task resume "+name+" --data "+data)
+		lines = append(lines, "The task "+name+" does nothing before sluice task resume "+name+" --data "+data)
 	}
 	for _, want := range lines {
 		if !strings.Contains(text, want) {

@@ -65,7 +65,7 @@ func linesOf(t *testing.T, file string, count int) (lines []audited) {
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.log")
-	s := e2e.Start(t, e2e.Options{Flags: []string{"--s3-addr", "127.0.0.1:0", "--audit-log", file, "--audit-reads"}})
+	s := e2e.Start(t, e2e.Options{Flags: []string{"--s3-addr", "127.0.0.1:0", "--audit-log", "reads:" + file}})
 	var want []string
 	expect := func(line ...string) { want = append(want, line...) }
 	a, moved := e2e.BlobTarget("0x1", "a b/ä"), e2e.BlobTarget("0x1", "moved")

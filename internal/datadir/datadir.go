@@ -18,6 +18,8 @@ const (
 	Staging  = "staging" // extents being uploaded to an object store
 	Returns  = "returns" // charges for responses that were cut off, to be refunded
 
+	secretKey = "secret-key" // see SecretKeyFile
+
 	recordFile = Database + "-record" // which file is the database; see Trust
 	recordNew  = recordFile + ".new"  // is renamed to recordFile
 
@@ -158,6 +160,10 @@ func (d *Dir) Sync() error {
 	return nil
 }
 
+// SecretKeyFile returns the path to the file with the key that seals secrets in the folder's
+// database. Backups do not have it.
+func SecretKeyFile(path string) string { return filepath.Join(path, secretKey) }
+
 // HasDatabase reports whether there is a database in the folder at path.
 func HasDatabase(path string) bool {
 	_, err := os.Stat(filepath.Join(path, Database))
@@ -199,7 +205,7 @@ func prepare(path string) error {
 		switch e.Name() {
 		case Database:
 			return nil
-		case lockFile, serverLock, recordFile, recordNew, ballastFile, Bytes, Staging, Returns, "lost+found":
+		case lockFile, serverLock, recordFile, recordNew, ballastFile, Bytes, Staging, Returns, secretKey, "lost+found":
 			// a first start that was interrupted
 		default:
 			foreign = e.Name()

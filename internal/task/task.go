@@ -13,6 +13,7 @@ const (
 	Versions          Name = "versions"           // deletes the versions that need not be kept any more (versions)
 	Rules             Name = "rules"              // applies accounts' rules (removed things)
 	Changes           Name = "changes"            // bounds the record of changes (changes)
+	Webhooks          Name = "webhooks"           // delivers changes to webhooks (deliveries)
 	RestoreReserve    Name = "restore_reserve"    // reserves disk space for deletes again (nothing)
 	Sweep             Name = "sweep"              // deletes objects that nothing refers to (objects)
 	Settle            Name = "settle"             // collects accepted payments (settlements)
@@ -24,15 +25,15 @@ const (
 )
 
 // Names are all tasks.
-var Names = []Name{FreeGarbage, Purge, Versions, Rules, Changes, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
+var Names = []Name{FreeGarbage, Purge, Versions, Rules, Changes, Webhooks, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
 
 // rare are the tasks with a few runs a day at most.
 var rare = map[Name]bool{Sweep: true, Scrub: true, Compare: true}
 
-// Pausable are the tasks that an operator may pause: those that delete, or only count. The others
-// find and repair damage while there is an intact copy, collect payments before they expire, or
-// keep the disk's reserve, so that a forgotten pause would lose data or money.
-var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Changes: true, Sweep: true, Census: true}
+// Pausable are the tasks that an operator may pause: those that delete, deliver, or only count. All
+// other tasks find and repair damage while there is an intact copy, collect payments before they
+// expire, or keep the disk's reserve, so that a forgotten pause would lose data or money.
+var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Changes: true, Webhooks: true, Sweep: true, Census: true}
 
 // Waiting are the tasks that delete by accounts' settings. They are paused with a reason when the
 // instance was restored or recovered and when a clock was set, until an operator has seen what they

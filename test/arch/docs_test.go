@@ -56,7 +56,7 @@ var (
 
 // layout lists the top-level folders: a path that begins with one of them is a path of this
 // project.
-var layout = []string{"backup", "feed", "chain", "collect", "cmd", "client", "console", "conformance", "checksum", "wire", "micropay", "commit", "claycode", "httpapi", "exchange", "s3api", "metering", "blob", "history", "integrity", "session", "paychan",
+var layout = []string{"backup", "feed", "webhook", "chain", "collect", "cmd", "client", "console", "conformance", "checksum", "wire", "micropay", "commit", "claycode", "httpapi", "exchange", "s3api", "metering", "blob", "history", "integrity", "session", "paychan",
 	"access", "admin", "instance", "database", "metastore", "ledger", "bytestore", "node", "storage", "load", "internal", "test", "deploy", "e2e", "examples", "docs", ".ci"}
 
 // standardPackage has the packages of Go's library that documents quote and that would be paths of

@@ -167,9 +167,9 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "cmd"):
 		return slices.Concat([]string{"cmd/sluice/internal", "client", "collect", "conformance", "exchange", "httpapi", "s3api", "metering", "internal", "database/whole"}, generators, composition, services, contracts, pure), true
 	case within(dir, "node"):
-		return slices.Concat([]string{"admin", "chain", "client/folder/tree", "collect", "exchange", "feed", "httpapi", "s3api", "console", "metering", "internal", "storage"}, services, contracts, pure), true
+		return slices.Concat([]string{"admin", "chain", "client/folder/tree", "collect", "exchange", "feed", "httpapi", "s3api", "console", "metering", "webhook", "internal", "storage"}, services, contracts, pure), true
 	case within(dir, "instance"):
-		return slices.Concat([]string{"admin", "wire", "backup", "metering", "internal", "storage", "blob", "history", "integrity", "database/whole"}, bytes, money), true
+		return slices.Concat([]string{"access/actions", "admin", "wire", "backup", "metering", "internal", "storage", "blob", "history", "integrity", "database/whole"}, bytes, money), true
 	case within(dir, "backup"):
 		return []string{"integrity", "internal/task", "metastore", "bytestore"}, true
 	case within(dir, "storage"):
@@ -241,6 +241,8 @@ func mayImport(dir string) (allowed []string, ok bool) {
 		return slices.Concat([]string{"internal", "exchange", "access", "blob", "history", "integrity", "access/keys"}, bytes, pure), true
 	case within(dir, "feed"):
 		return []string{"database", "internal/task", "metastore"}, true
+	case within(dir, "webhook"):
+		return slices.Concat([]string{"access", "access/sealed", "exchange", "feed", "internal/task"}, []string{"database", "metastore", "wire"}), true
 	case within(dir, "httpapi"):
 		return slices.Concat([]string{"admin", "internal", "exchange", "feed", "httpapi", "console", "metering"}, services, contracts, pure), true
 	case within(dir, "s3api/internal/sigv4", "s3api/internal/document", "s3api/internal/postpolicy", "s3api/internal/model"):

@@ -36,7 +36,7 @@ func linesOfReturned(l instance.Location, r instance.Returned) (lines []string) 
 	add(r.BlockedCount, "Blocked places", "place list", placesOf(r.Blocked))
 	add(r.PublicCount, "Places that are open to everybody", "place list", placesOf(r.Public))
 	for _, name := range r.Waiting {
-		lines = append(lines, fmt.Sprintf("The task %s removes nothing before sluice task resume %s%s; sluice task list%s shows why.", name, name, at, at))
+		lines = append(lines, fmt.Sprintf("The task %s does nothing before sluice task resume %s%s; sluice task list%s shows why.", name, name, at, at))
 	}
 	return lines
 }

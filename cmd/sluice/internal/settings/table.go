@@ -89,10 +89,8 @@ func logSettings(c *Configuration) []Setting {
 			Help: "Lowest level to log: debug (includes health checks and preflight requests), info, warn or error."},
 		{Name: "log-requests", Value: Constant(&n.LogRequests, "all"), choices: "all,errors,none",
 			Help: "Requests to log: all, errors (with a status from 400 on, or a response that was cut) or none, not even those with 500."},
-		{Name: "audit-log", Value: optional(&n.AuditLog), placeholder: "FILE",
-			Help: "File for a line of JSON about each write, deletion, copy and move, with the id of the key and the name of the blob, or - for standard output. SIGHUP reopens it."},
-		{Name: "audit-reads", Value: optional(&n.AuditReads),
-			Help: "Lines about reads, too, in the audit log."},
+		{Name: "audit-log", Value: optional(&n.AuditLog), placeholder: "[reads:]FILE",
+			Help: "File for a line of JSON about each write, deletion, copy and move, with the id of the key and the name of the blob, or - for standard output. With reads: before it, reads have lines, too. SIGHUP reopens the file."},
 	})
 }
 
@@ -131,6 +129,8 @@ func networkSettings(c *Configuration) []Setting {
 			Help:     "Base URL by which clients reach the service, including the base path. Required if hosted."},
 		{Name: "trusted-proxies", Value: optional(&n.TrustedProxies), placeholder: "CIDR", Check: each(&n.TrustedProxies, node.CheckProxy),
 			Help: "Proxies that may set the address of a client in X-Forwarded-For."},
+		{Name: "webhook-networks", Value: optional(&n.WebhookNetworks), placeholder: "CIDR", Check: each(&n.WebhookNetworks, node.CheckProxy),
+			Help: "Networks to which webhooks are delivered in addition to public addresses. A local instance has the loopback addresses in addition."},
 		{Name: "allowed-hosts", Value: optional(&n.AllowedHosts), placeholder: "HOST", Check: each(&n.AllowedHosts, exchange.CheckAllowedHost),
 			only: node.Local, refusal: "the hosted profile accepts every host name",
 			Help: "Additional host names to accept in requests."},
