@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"path/filepath"
+	"time"
 
 	"sluice/client"
 )
@@ -47,7 +48,9 @@ func (m *Mirror) mirror(ctx context.Context, i *item) (err error) {
 		if err == nil {
 			err = m.apply(ctx, i, from, to)
 		}
-		if listed = false; !changed(err) {
+		if listed = false; from != nil && !from.Expires.IsZero() && from.Expires.Before(time.Now()) && errors.Is(err, client.ErrInvalid) {
+			i.kind = "expired" // meanwhile
+		} else if !changed(err) {
 			break
 		}
 	}

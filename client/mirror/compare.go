@@ -20,7 +20,7 @@ func (m *Mirror) compare(ctx context.Context) error {
 		at, now := context.WithCancel(ctx)
 		passed := func(p string) { position = p; now() }
 		for _, err := range m.o.From.Client.Changes(at, client.ChangesOptions{Account: m.o.From.Account, Prefix: m.o.From.Prefix, Passed: passed}) {
-			if position == "" {
+			if err != nil && position == "" { // another error is due to now
 				now()
 				return err
 			}
@@ -146,7 +146,7 @@ func (m *Mirror) brake(n int64) error {
 	s := &m.state
 	deleted := s.Deleted + n
 	if s.Stopped = m.o.MaxDeletions < 100 && deleted > max(few, s.Had*int64(m.o.MaxDeletions)/100); s.Stopped {
-		return fmt.Errorf("%w: %d of %d, more than %d percent", ErrBrake, deleted, s.Had, m.o.MaxDeletions)
+		return fmt.Errorf("%w: %d of its %d blobs would be deleted, more than %d percent", ErrBrake, deleted, s.Had, m.o.MaxDeletions)
 	}
 	s.Deleted = deleted
 	return nil

@@ -38,8 +38,9 @@ const (
 )
 
 var (
-	// ErrBrake is returned before a deletion that would be one too many.
-	ErrBrake = errors.New("too many blobs would be deleted in the target")
+	// ErrBrake is returned before a deletion that would be one too many, and if the source was
+	// restored or set back to an older state.
+	ErrBrake = errors.New("stopped to protect the target")
 	// ErrFailed is returned if names could not be mirrored.
 	ErrFailed = errors.New("names could not be mirrored")
 
@@ -124,8 +125,7 @@ type Mirror struct {
 	report sync.Mutex    // serializes Options.Report
 
 	stop       context.CancelCauseFunc // ends the round
-	background sync.WaitGroup          // of the round: large copies, and retries
-	retries    sync.Mutex              // serializes retries
+	background sync.WaitGroup          // for large copies and retries in a round
 
 	mu      sync.Mutex // guards the fields below
 	state   State
@@ -170,6 +170,9 @@ func (m *Mirror) Run(ctx context.Context) error {
 		case errors.Is(err, errNext):
 			continue
 		case refused != nil && refused.Code == wire.CodeChangesGone:
+			if before, _, _ := strings.Cut(m.state.Position, "-"); m.o.MaxDeletions < 100 && !strings.HasPrefix(refused.Restart, before+"-") {
+				return fmt.Errorf("%w: the source was restored or set back, and may lack blobs that the target has", ErrBrake)
+			}
 			m.state.Position = ""
 			continue
 		case ctx.Err() != nil, err == nil, m.o.Once, m.heard.IsZero() && m.o.State.Position == "", stops(err):

@@ -110,8 +110,16 @@ func TestChangeDuringTheListing(t *testing.T) {
 	p := newPair(t)
 	p.from.put("team", "deleted", "x")
 	p.from.put("team", "replaced", "x")
-	changed := false
+	changed, first := false, true
 	p.from.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		p.from.mu.Lock()
+		begins := first && r.URL.Path == "/v1/changes"
+		first = first && !begins
+		p.from.mu.Unlock()
+		if begins { // the first page has a change that has just been made
+			p.from.put("team", "early", "x")
+			r.URL.RawQuery += "&after=start"
+		}
 		next.ServeHTTP(w, r)
 		if p.from.mu.Lock(); changed || r.URL.Path != "/v1/blobs/team" {
 			p.from.mu.Unlock()
@@ -127,7 +135,7 @@ func TestChangeDuringTheListing(t *testing.T) {
 	p.eventually("a change during the listing is lost", func() bool { return m.Figures().Lag == 0 && p.equal() })
 	interrupted(t, end())
 	testenv.Equal(t, changed, true, "changes during the listing")
-	testenv.Equal(t, len(p.to.blobs("team", "")), 2, "blobs")
+	testenv.Equal(t, len(p.to.blobs("team", "")), 3, "blobs")
 }
 
 // TestLateWrite delivers a write of an earlier process after a newer one: it has no effect.

@@ -39,19 +39,12 @@ func (m *Mirror) round(ctx context.Context) error {
 			return err
 		}
 	}
-	changed, n, last, retried := map[string]item{}, 0, time.Time{}, time.Time{}
+	m.background.Go(func() { m.retry(ctx) })
+	changed, n, last := map[string]item{}, 0, time.Time{}
 	passed := func(position string) {
 		heard, asOf, caught := time.Now(), last, n < wire.MaxPageSize
 		if caught {
 			asOf = heard
-		}
-		if heard.Sub(retried) >= m.o.Retry && m.retries.TryLock() {
-			retried = heard
-			late := m.late()
-			m.background.Go(func() {
-				defer m.retries.Unlock()
-				_ = m.each(ctx, slices.Values(late)) // it has ended the round
-			})
 		}
 		if m.each(ctx, maps.Values(changed)) == nil {
 			m.note(func() { m.state.Position, m.state.AsOf, m.heard, m.caught = position, asOf, heard, caught })
@@ -81,15 +74,24 @@ func (m *Mirror) round(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// late returns the names that are late.
-func (m *Mirror) late() (items []item) {
-	m.note(func() {
-		for key := range m.state.Late {
-			account, name, _ := strings.Cut(key, "/")
-			items = append(items, item{account: account, name: name})
+// retry mirrors the names that are late again and again, until ctx ends.
+func (m *Mirror) retry(ctx context.Context) {
+	tick := time.NewTicker(m.o.Retry)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		var late []item
+		m.note(func() {
+			for key := range m.state.Late {
+				account, name, _ := strings.Cut(key, "/")
+				late = append(late, item{account: account, name: name})
+			}
+		})
+		_ = m.each(ctx, slices.Values(late)) // an error has ended the round
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
 		}
-	})
-	return items
+	}
 }
 
 // due reports whether it is time to compare.
@@ -123,7 +125,7 @@ func (m *Mirror) each(ctx context.Context, items iter.Seq[item]) error {
 	return context.Cause(ctx)
 }
 
-// one mirrors a name, unless that is in progress: then the name is late.
+// one mirrors a name. If that is in progress, it is done once more after that.
 func (m *Mirror) one(ctx context.Context, i *item) {
 	skip := false
 	m.note(func() {
@@ -146,27 +148,37 @@ func (m *Mirror) one(ctx context.Context, i *item) {
 // end notes how a name's mirroring has ended. An error that concerns all names ends the round;
 // after any other the name is late.
 func (m *Mirror) end(ctx context.Context, i *item, err error) {
-	if err != nil && m.concernsAll(ctx, err) {
-		m.stop(err)
-		return
-	}
 	key, late, isNew := i.key(), Late{Since: time.Now()}, false
-	m.note(func() {
-		before, was := m.state.Late[key]
-		if was {
-			late.Since = before.Since
+	for again := true; again; {
+		if err != nil && m.concernsAll(ctx, err) {
+			m.stop(err)
+			return
 		}
-		if err != nil {
-			late.Reason = err.Error()
+		m.note(func() {
+			if again = !m.busy[key]; again {
+				m.busy[key] = true
+				return
+			}
+			before, was := m.state.Late[key]
+			if was {
+				late.Since = before.Since
+			}
+			if err == nil {
+				delete(m.state.Late, key)
+			} else {
+				late.Reason = err.Error()
+				m.state.Late[key] = late
+			}
+			if delete(m.busy, key); len(m.state.Late) > mostLate {
+				m.stop(fmt.Errorf("%w: %d, such as %s: %s", ErrFailed, mostLate, key, late.Reason))
+			}
+			isNew = late.Reason != before.Reason
+		})
+		if again {
+			i.listed = false
+			err = m.mirror(ctx, i)
 		}
-		if m.state.Late[key] = late; err == nil && m.busy[key] {
-			delete(m.state.Late, key)
-		}
-		if delete(m.busy, key); len(m.state.Late) > mostLate {
-			m.stop(fmt.Errorf("%w: %d, such as %s: %s", ErrFailed, mostLate, key, late.Reason))
-		}
-		isNew = late.Reason != before.Reason
-	})
+	}
 	if err != nil && isNew {
 		m.tell(Event{Kind: "failed", Account: i.account, Name: m.o.From.Prefix + i.name, Reason: late.Reason})
 	}

@@ -15,17 +15,26 @@ import (
 	"sluice/test/testenv"
 )
 
-// TestGone: after changes that are no longer known, a comparison makes both sides equal.
-// Invariant 230.
+// TestGone: after changes that are no longer known, a comparison makes both sides equal. If the
+// source was restored or set back, the mirror stops, since the target may have lost blobs.
+// Invariants 230, 232.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	p := newPair(t)
-	p.from.put("team", "a", "x")
-	p.to.put("team", "surplus", "x")
-	p.state = mirror.State{Position: "99-0", Compared: time.Now(), AsOf: time.Now()}
-	m, end := p.follow()
-	p.eventually("there is no comparison", func() bool { return p.equal() && m.Figures().Lag == 0 })
-	interrupted(t, end())
+	for position, max := range map[string]int{"1-zzzz": 10, "99-0": 100, "11-0": 10} {
+		p := newPair(t)
+		p.o.MaxDeletions = max
+		p.from.put("team", "a", "x")
+		p.to.put("team", "surplus", "x")
+		p.state = mirror.State{Position: position, Compared: time.Now(), AsOf: time.Now()}
+		if position == "11-0" {
+			testenv.Is(t, p.new().Run(t.Context()), mirror.ErrBrake, "a source that was set back")
+			testenv.Equal(t, p.saved().Position, position, "the saved position")
+			continue
+		}
+		m, end := p.follow()
+		p.eventually("there is no comparison", func() bool { return p.equal() && m.Figures().Lag == 0 })
+		interrupted(t, end())
+	}
 }
 
 // TestCompareAgain: what others change in the target is changed back by the next comparison.
@@ -99,7 +108,7 @@ func TestErrorOfAllNames(t *testing.T) {
 	}
 	full := errors.New("the disk is full")
 	p := newPair(t)
-	m := testenv.Must(mirror.New(mirror.Options{From: p.o.From, To: p.o.To, Jobs: 1, Report: func(mirror.Event) {}, Save: func(mirror.State) error { return full }}))(t)
+	m := testenv.Must(mirror.New(mirror.Options{From: p.o.From, To: p.o.To, Jobs: 1, Retry: time.Minute, Report: func(mirror.Event) {}, Save: func(mirror.State) error { return full }}))(t)
 	p.from.put("team", "a", "x")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
