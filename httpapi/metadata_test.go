@@ -116,7 +116,7 @@ func TestPreflights(t *testing.T) {
 				t.Errorf("Vary: %q", res.Header.Values("Vary"))
 			}
 		}
-		for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Language"} {
+		for _, name := range []string{"Cache-Control", "Content-Disposition", "Content-Language", "Last-Event-ID"} {
 			if !slices.Contains(strings.Split(corsRequestHeaders, ", "), name) {
 				t.Errorf("%s is not allowed", name)
 			}
