@@ -20,6 +20,7 @@ import { parentOf } from "./names.js";
 import { kindOf } from "./kinds.js";
 import { choosers } from "./uploads.js";
 import { storedEvent } from "./stored.js";
+import { watch } from "./watch.js";
 import * as api from "./api.js";
 
 /**
@@ -224,6 +225,8 @@ export async function folderView(main, [account = "", prefix = ""], signal, plac
   if (before) await comeBack(before);
   else await list();
   if (signal.aborted) return;
+  // Only of names that may be listed there is news.
+  void (listing.loading ?? Promise.resolve()).then(() => (listing.complete || listing.after) && watch(account, prefix, signal), () => {});
   // They move nothing.
   void badgesIn(account, signal).then((found) => {
     if (!found || signal.aborted) return;

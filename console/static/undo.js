@@ -21,8 +21,24 @@ const mostLeaving = 100;
  * @type {{account: string, blobs: import("./batch.js").Counted[], names: Set<string>, folders: string[], home: string, end: (how: "undo"|"now"|"later") => void}|null}
  */
 let waiting = null;
+/**
+ * Deletions that are being sent: what is left of them is sent when the page is left.
+ * @type {Set<{account: string, blobs: import("./batch.js").Counted[]}>}
+ */
+const sending = new Set();
 /** @type {(() => void)|null} */
 let undoLast = null;
+
+/** The event of the window when a deletion begins or ends to wait. */
+export const waitingEvent = "sluice-waiting";
+
+/** Reports whether a deletion waits. */
+export const waits = () => waiting !== null;
+
+function wait(deletion) {
+  waiting = deletion;
+  dispatchEvent(new Event(waitingEvent));
+}
 
 /**
  * Reports whether a blob or folder is about to be deleted, so that no list shows it.
@@ -30,6 +46,9 @@ let undoLast = null;
  * @param {string} name
  */
 export const leaving = (account, name) => waiting?.account === account && (waiting.names.has(name) || waiting.folders.some((folder) => name.startsWith(folder)));
+
+/** Returns the deletions that the server may not have. */
+const unsent = () => (waiting ? [waiting, ...sending] : [...sending]);
 
 /** Undoes the last deletion, if it can still be undone. */
 export const undo = () => undoLast?.();
@@ -43,8 +62,8 @@ function offer(sentence, choices, ended = () => {}) {
     shown.remove();
     act();
   };
-  const first = () => close(choices[0][1]), wait = () => (shown.matches(":hover, :focus-within") ? (timer = setTimeout(wait, 1000)) : close(ended));
-  let timer = setTimeout(wait, undoable);
+  const first = () => close(choices[0][1]), over = () => (shown.matches(":hover, :focus-within") ? (timer = setTimeout(over, 1000)) : close(ended));
+  let timer = setTimeout(over, undoable);
   undoLast = first;
   document.getElementById("toasts").append(shown);
   return close;
@@ -69,21 +88,24 @@ export async function deleteUndoably(account, items, blobs, home) {
   }
   const control = new AbortController();
   const send = async (dialog) => {
-    waiting = null;
+    wait(null);
+    const sent = { account, blobs };
+    if (!dialog) sending.add(sent);
     const outcome = dialog ? await carryOut({ verb: "delete", account }, blobs) : await run({ verb: "delete", account }, blobs, control.signal, () => {});
+    sending.delete(sent);
     announce(true);
     if (!dialog && outcome.done.length < blobs.length) await showOutcome(outcome, blobs.length, "deleted", false);
   };
   const ends = {
     undo: () => {
-      waiting = null;
+      wait(null);
       announce(true);
       toast(`${what} ${blobs.length === 1 ? "was" : "were"} left as ${blobs.length === 1 ? "it was" : "they were"}`);
     },
     now: () => void send(true), later: () => void send(false), left: () => (waiting = null),
   };
   const close = offer(`${what} will be deleted for good in ten seconds, or when you leave this folder.`, [["Undo", ends.undo], ["Delete now", ends.now]], ends.later);
-  waiting = { account, blobs, home, names: new Set(items.map((item) => item.name)), folders: items.filter((item) => item.kind === "folder").map((item) => item.name), end: (how) => close(ends[how]) };
+  wait({ account, blobs, home, names: new Set(items.map((item) => item.name)), folders: items.filter((item) => item.kind === "folder").map((item) => item.name), end: (how) => close(ends[how]) });
   return { done: blobs, skipped: [], failed: [], left: [] };
 }
 
@@ -102,12 +124,13 @@ async function restoreDeleted(account, items, blobs) {
 }
 
 addEventListener("hashchange", () => waiting && location.hash !== waiting.home && waiting.end("later"));
-addEventListener("beforeunload", (event) => waiting && waiting.blobs.length > mostLeaving && event.preventDefault());
+addEventListener("beforeunload", (event) => unsent().some(({ blobs }) => blobs.length > mostLeaving) && event.preventDefault());
 addEventListener("pagehide", () => {
-  if (!waiting) return;
-  const { account, blobs, end } = waiting;
-  end("left");
-  for (const { name, etag } of blobs) if (!api.unreachable(name)) void fetch(api.blobURL(account, name), { method: "DELETE", credentials: "omit", keepalive: true, headers: api.headers(etag ? { "If-Match": etag } : {}) }).catch(() => {});
+  const list = unsent();
+  waiting?.end("left");
+  for (const { account, blobs } of list) {
+    for (const { name, etag } of blobs) if (!api.unreachable(name)) void fetch(api.blobURL(account, name), { method: "DELETE", credentials: "omit", keepalive: true, headers: api.headers(etag ? { "If-Match": etag } : {}) }).catch(() => {});
+  }
 });
 addEventListener("keydown", (event) => {
   if (event.key !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey || !undoLast || event.target.closest("input, textarea, select, dialog")) return;
