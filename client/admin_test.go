@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -111,6 +112,50 @@ func TestAdminOfPlacesAndTasks(t *testing.T) {
 	checkError(t, testenv.Error(a.PauseTask(ctx, "none")), client.ErrNotFound, nil)
 }
 
+// TestAdminOfWebhooks administers webhooks by each method, and loses replies.
+// Invariant 240.
+func TestAdminOfWebhooks(t *testing.T) {
+	s := newService(t, serviceOptions{})
+	a, ctx := newClient(t, s).Admin(), t.Context()
+	lost := func(method, path string) *client.Admin {
+		return newClient(t, &faulty{s, losing(method, path, 1)}).Admin()
+	}
+	in := wire.CreateWebhook{URL: "https://e/x?y=z", Label: "l", Account: "team", Prefix: "a b/", Kinds: []string{"stored"}}
+	made := testenv.Must(a.CreateWebhook(ctx, in, client.CreateKeyOptions{}))(t)
+	shown := testenv.Must(a.Webhook(ctx, made.ID))(t)
+	if made.Secret == "" || shown.URL != in.URL || shown.Prefix != in.Prefix || fmt.Sprint(shown.Kinds) != "[stored]" || shown.ETag != made.ETag {
+		t.Errorf("created is %+v, and shown %+v", made, shown)
+	}
+	second, err := lost("POST", "/v1/admin/webhooks").CreateWebhook(ctx, in, client.CreateKeyOptions{})
+	if testenv.Is(t, err, client.ErrSecretLost, "a creation with a lost reply"); second.ID == "" || second.ID == made.ID {
+		t.Errorf("the second webhook is %+v", second)
+	}
+	rotated := testenv.Must(a.UpdateWebhook(ctx, made.ID, wire.UpdateWebhook{NewSecret: true}, client.UpdateOptions{IfMatch: made.ETag}))(t)
+	if rotated.Secret == "" || rotated.Secret == made.Secret || rotated.OldUntil.IsZero() {
+		t.Errorf("rotated is %+v", rotated)
+	}
+	checkError(t, testenv.Error(a.UpdateWebhook(ctx, made.ID, wire.UpdateWebhook{}, client.UpdateOptions{IfMatch: made.ETag})), client.ErrPreconditionFailed, client.ErrOutcomeUnknown)
+	off, busy := false, "busy"
+	testenv.Equal(t, testenv.Must(a.UpdateWebhook(ctx, made.ID, wire.UpdateWebhook{On: &off, Label: &busy}, client.UpdateOptions{}))(t).State, wire.WebhookOff, "the state")
+	result := testenv.Must(a.TestWebhook(ctx, second.ID))(t)
+	testenv.Equal(t, fmt.Sprint(result.Status, result.Seconds, " ")+result.Error, "500 1 status", "a test's result")
+	checkError(t, testenv.Error(a.TestWebhook(ctx, made.ID)), client.ErrConflict, nil)
+	for range 150 { // two pages
+		testenv.Must(a.CreateWebhook(ctx, in, client.CreateKeyOptions{}))(t)
+	}
+	var ids []string
+	for w, err := range a.Webhooks(ctx) {
+		testenv.OK(t, err)
+		ids = append(ids, w.ID)
+	}
+	if len(ids) != 152 || !slices.IsSorted(ids) {
+		t.Errorf("listed are %d webhooks", len(ids))
+	}
+	testenv.OK(t, lost("DELETE", "/v1/admin/webhooks/"+made.ID).DeleteWebhook(ctx, made.ID))
+	testenv.Is(t, a.DeleteWebhook(ctx, made.ID), client.ErrNotFound, "a second deletion")
+	testenv.Is(t, testenv.Error(a.Webhook(ctx, "..")), client.ErrInvalid, "an id that is none")
+}
+
 // TestAdminErrorsNameTheOperation is refused each operation.
 func TestAdminErrorsNameTheOperation(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
@@ -129,7 +174,9 @@ func TestAdminErrorsNameTheOperation(t *testing.T) {
 		"set the versions of an account": testenv.Error(a.SetVersions(ctx, "a", wire.SetKeeping{}, client.UpdateOptions{})),
 		"list rules":                     last(a.Rules(ctx)), "show the rules of an account": testenv.Error(a.AccountRules(ctx, "a")), "preview rules": last(a.PreviewRules(ctx, "a", nil)),
 		"set the rules of an account": testenv.Error(a.SetRules(ctx, "a", nil, client.UpdateOptions{})),
-		"start a task":                testenv.Error(a.StartTask(ctx, "t")), "pause a task": testenv.Error(a.PauseTask(ctx, "t")), "resume a task": testenv.Error(a.ResumeTask(ctx, "t")),
+		"list webhooks":               last(a.Webhooks(ctx)), "show a webhook": testenv.Error(a.Webhook(ctx, "w")), "create a webhook": testenv.Error(a.CreateWebhook(ctx, wire.CreateWebhook{}, client.CreateKeyOptions{})),
+		"update a webhook": testenv.Error(a.UpdateWebhook(ctx, "w", wire.UpdateWebhook{}, client.UpdateOptions{})), "delete a webhook": a.DeleteWebhook(ctx, "w"), "test a webhook": testenv.Error(a.TestWebhook(ctx, "w")),
+		"start a task": testenv.Error(a.StartTask(ctx, "t")), "pause a task": testenv.Error(a.PauseTask(ctx, "t")), "resume a task": testenv.Error(a.ResumeTask(ctx, "t")),
 	} {
 		if !errors.Is(err, client.ErrForbidden) || !strings.HasPrefix(err.Error(), "client: "+operation+": ") {
 			t.Errorf("%s: the error is %v", operation, err)

@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"sluice/access"
+	"sluice/access/sealed"
 	"sluice/admin"
 	"sluice/blob"
 	"sluice/bytestore/memory"
@@ -25,6 +27,7 @@ import (
 	"sluice/exchange"
 	"sluice/feed"
 	"sluice/httpapi"
+	"sluice/metastore"
 	"sluice/metering"
 	"sluice/micropay"
 	"sluice/paychan"
@@ -89,6 +92,11 @@ func openService(o serviceOptions) *service {
 	check(err)
 	places := access.NewPlaces(meta, reads, 0)
 	hub := feed.New(meta, feed.Options{})
+	box, err := sealed.Parse([]byte(strings.Repeat("ab", 32)))
+	check(err)
+	webhooks := &admin.WebhookOptions{Secrets: box, CheckURL: func(string) error { return nil }, Test: func(_ context.Context, w metastore.Webhook) (metastore.WebhookResult, bool) {
+		return metastore.WebhookResult{At: meta.Now(), Took: time.Second, Status: 500, Error: "status"}, w.Label != "busy"
+	}}
 	handler, err := httpapi.New(httpapi.Config{
 		Payment: wire.Payment{
 			Receiver: receiver, Asset: "0xb", Module: "0xc", ChainID: 4,
@@ -96,7 +104,7 @@ func openService(o serviceOptions) *service {
 		},
 		Version: "test", Sessions: sessions, Channels: channels, Returns: returns, Reads: reads,
 		Blobs: blob.New(meta, memory.New(), blob.Options{}), Changes: hub,
-		Admin:  admin.New(meta, admin.Options{Places: places}),
+		Admin:  admin.New(meta, admin.Options{Places: places, Webhooks: webhooks}),
 		Places: places,
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 	})

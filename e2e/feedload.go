@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type FeedLoad struct {
 	lost     int            // requests without a response
 
 	followers []*follower
+	receivers []*pushed
 }
 
 const feedClients = 6
@@ -95,6 +97,7 @@ const FeedRequests = 100_000
 func (l *FeedLoad) Run(requests, phase int64, end time.Time, troubles ...func()) {
 	l.T.Helper()
 	l.follow(requests)
+	l.push()
 	var clients sync.WaitGroup
 	for i := range feedClients {
 		random := rand.New(rand.NewPCG(l.seed, uint64(i)))
@@ -299,6 +302,25 @@ func (l *FeedLoad) follow(requests int64) {
 	})
 }
 
+// push starts followers by webhooks, which are deleted with the instance.
+func (l *FeedLoad) push() {
+	for i := range 4 {
+		f := &follower{feedNodes: &l.feedNodes, number: 100 + i, random: rand.New(rand.NewPCG(l.seed, uint64(200+i)))}
+		if i >= 2 {
+			f.account, f.prefix = feedAccounts[i%3], "p/"
+		}
+		p := &pushed{follower: f, bodies: map[string]string{}}
+		server := httptest.NewServer(p)
+		l.T.Cleanup(server.Close)
+		l.followers, l.receivers = append(l.followers, f), append(l.receivers, p)
+		l.group.Go(func() {
+			for f.goes() && !p.register(server.URL) {
+				f.wait(nil)
+			}
+		})
+	}
+}
+
 // check ends every account, waits for the followers, and compares their blobs with the listing,
 // with each other, and with the requests.
 func (l *FeedLoad) check() {
@@ -331,6 +353,11 @@ func (l *FeedLoad) check() {
 		f.compare(list)
 	}
 	kinds := l.compare(list)
+	refused, repeated := 0, 0
+	for _, p := range l.receivers {
+		refused, repeated = refused+p.refused, repeated+p.repeated
+	}
+	l.T.Logf("%d deliveries to webhooks were refused, and %d changes came again", refused, repeated)
 	l.T.Logf("%d requests had a response and %d none; %d changes %v; %d followers made %d requests", l.made.Load(), l.lost, len(list), kinds, len(l.followers), begun)
 }
 

@@ -36,17 +36,18 @@ func (n *Node) openServices(ctx context.Context) (err error) {
 	n.places = access.NewPlaces(n.stores.Meta, c.Reads, 0)
 	n.census = newCensus(n.stores.Meta.Census)
 	n.board = newTaskBoard(n.stores.Meta, n.tasks.control, c.nodeName(), n.log)
+	if n.secrets, err = c.openSecrets(); err != nil {
+		return err
+	}
 	if c.Profile == Hosted {
-		if n.s3Secrets, err = OpenS3Secrets(c.S3SecretKeys); err != nil {
-			return err
-		}
+		n.s3Secrets = n.secrets
 		n.keys = access.NewAuthenticator(n.stores.Meta, access.AuthenticatorOptions{S3: n.s3Secrets, Unopened: n.reportUnopened})
 	}
 	if n.channels, err = n.newChannels(ctx); err != nil {
 		return err
 	}
 	if c.Location.Shared() {
-		n.members = newMembership(n.stores.Meta, c.settings(n.channels, n.s3Secrets), n.self, n.log)
+		n.members = newMembership(n.stores.Meta, c.settings(n.channels, n.secrets), n.self, n.log)
 		if err := n.members.start(ctx); err != nil {
 			return err
 		}

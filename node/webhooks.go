@@ -22,32 +22,25 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 func (n *Node) newWebhooks() (*webhook.Sender, error) {
 	c := &n.config
 	opt := webhook.Options{
-		Feed: n.feed, Keys: n.keys, Places: n.places, HTTPS: c.Profile == Hosted, Source: c.ExternalURL + "/v1/changes",
+		Feed: n.feed, Keys: n.keys, Secrets: n.secrets, Places: n.places, HTTPS: c.Profile == Hosted, Source: c.ExternalURL + "/v1/changes",
 		Stopped: func(w *metastore.Webhook) {
 			n.log.Warn("a webhook is off: sluice webhook show has its last result, and sluice webhook on turns it on again", "webhook", w.ID, "reason", string(w.Off))
 		},
 	}
 	var err error
-	if n.secrets, err = n.openSecrets(); err != nil {
-		return nil, err
-	}
-	opt.Secrets = n.secrets
-	if opt.Networks, err = parseProxies("--webhook-networks", c.WebhookNetworks); err != nil {
-		return nil, err
-	}
-	if c.Profile == Local {
+	if opt.Networks, err = parseProxies("--webhook-networks", c.WebhookNetworks); c.Profile == Local {
 		opt.Networks = append(opt.Networks, loopback...)
 	}
-	return webhook.New(n.stores.Meta, opt), nil
+	return webhook.New(n.stores.Meta, opt), err
 }
 
-// openSecrets returns the box for webhooks' secrets, or nil. A local instance with its database
-// in the data folder has the key there, in a file of its own; it is made once.
-func (n *Node) openSecrets() (*sealed.Box, error) {
-	if n.config.Profile != Local || n.config.Location.Shared() {
-		return n.s3Secrets, nil
+// openSecrets returns the box for webhooks' secrets, or nil. Without a setting, a local instance
+// with its database in the data folder has the key there, in a file of its own; it is made once.
+func (c *Config) openSecrets() (*sealed.Box, error) {
+	if c.S3SecretKeys != "" || c.Profile != Local || c.Location.Shared() {
+		return OpenS3Secrets(c.S3SecretKeys)
 	}
-	file := datadir.SecretKeyFile(n.config.Location.Data)
+	file := datadir.SecretKeyFile(c.Location.Data)
 	text, err := secretfile.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		key := make([]byte, 32)

@@ -79,6 +79,7 @@ type commands struct {
 	Recover instances.Recover `cmd:"" group:"Instances:" help:"Continue with an instance that was set back to an older state."`
 	Resume  instances.Resume  `cmd:"" group:"Instances:" help:"Continue, once, a task that a safety brake has stopped: settling, or a large sweep."`
 	Task    instances.Task    `cmd:"" group:"Instances:" help:"List, start, pause and resume background tasks."`
+	Webhook instances.Webhook `cmd:"" group:"Instances:" help:"Let a server deliver changes to URLs."`
 	Node    instances.Node    `cmd:"" group:"Instances:" help:"List the nodes that run."`
 	Action  instances.Action  `cmd:"" group:"Instances:" help:"List the recorded actions of administrators."`
 

@@ -82,7 +82,6 @@ var wrongCalls = []wrongCall{
 	{line: "serve --s3-addr 9000", want: `--s3-addr 9000: want HOST:PORT, such as localhost:9090`},
 	{line: "serve --s3-addr 0.0.0.0:9000", want: `--s3-addr 0.0.0.0:9000: a local instance requires no keys, so it listens on loopback addresses only, unless --open-to-network is set`},
 	{line: "serve --s3-domain x/y", want: `--s3-domain x/y: want a host name in lower case, such as s3.example.org`},
-	{line: "serve --s3-secret-key-file x", want: `--s3-secret-key-file: a local instance accepts any S3 credentials`},
 	{line: "serve --s3-unsigned-payload", want: `--s3-unsigned-payload: a local instance accepts any S3 credentials`},
 	{line: "serve --meta mysql://u:canary@h", want: `--meta: want postgres://USER@HOST/NAME, or nothing for a database in the data folder`},
 	{line: "serve --bytes /folder", want: `--bytes: s3: the address must have the form s3://BUCKET/PREFIX?endpoint=https://HOST:PORT`},

@@ -9,9 +9,10 @@ import (
 )
 
 // TestChangesOfAKilledServer kills a server, and cuts its connections, while clients change blobs
-// and followers follow the changes: each has every change once, in order, and knows the listing at
-// the end. Each acknowledged request has its changes, and there are no more.
-// Invariants 224, 227.
+// and followers follow the changes, four of them by webhooks: each has every change once, in order,
+// and knows the listing at the end. Each acknowledged request has its changes, and there are no
+// more.
+// Invariants 224, 227, 233.
 func TestChangesOfAKilledServer(t *testing.T) {
 	t.Parallel()
 	changesOfAKilledServer(t, 1500, 200, time.Now().Add(time.Hour))

@@ -9,10 +9,10 @@ import (
 )
 
 // TestChangesOfNodes kills one node after another, stops the database, and cuts the connections,
-// while clients change blobs at all nodes and followers follow the changes: each has every change
-// once, in order, and knows the listing at the end. Each acknowledged request has its changes, and
-// there are no more.
-// Invariants 224, 227.
+// while clients change blobs at all nodes and followers follow the changes, four of them by
+// webhooks: each has every change once, in order, and knows the listing at the end. Each
+// acknowledged request has its changes, and there are no more.
+// Invariants 224, 227, 233.
 func TestChangesOfNodes(t *testing.T) {
 	t.Parallel()
 	changesOfNodes(t, 1500, 200, time.Now().Add(time.Hour))
@@ -20,7 +20,7 @@ func TestChangesOfNodes(t *testing.T) {
 
 func changesOfNodes(t *testing.T, requests, phase int64, end time.Time) {
 	t.Helper()
-	c := e2e.NewCluster(t, e2e.Options{Dirty: true})
+	c := e2e.NewCluster(t, e2e.Options{Dirty: true, Flags: []string{"--s3-secret-key-file", e2e.SecretKeys(t)}})
 	c.Start(3)
 	l := e2e.NewFeedLoad(t, c.Nodes)
 	killed := 0

@@ -82,6 +82,8 @@ type reader struct {
 	server  *e2e.Server   // nil: none runs
 	chain   *localNetwork // nil: none runs
 	shown   string        // by the last block
+
+	receiver string // the address that the documents name as localhost:8099
 }
 
 // localNetwork is a local chain: a fullnode and a faucet. The documents address them by the ports
@@ -111,7 +113,7 @@ func startNetwork(t *testing.T) *localNetwork {
 
 func newReader(t *testing.T, root string) *reader {
 	t.Helper()
-	r := &reader{t: t, root: root, dir: t.TempDir()}
+	r := &reader{t: t, root: root, dir: t.TempDir(), receiver: testenv.ReserveAddress(t)}
 	bin := filepath.Join(r.dir, "bin")
 	modules, err := testenv.ClientDir()
 	testenv.OK(t, err)
@@ -162,6 +164,7 @@ func (r *reader) follow(b block) {
 		text = strings.ReplaceAll(text, "localhost:9090", r.server.Host)
 		text = strings.ReplaceAll(text, "localhost:9000", strings.TrimPrefix(r.server.S3, "http://"))
 	}
+	text = strings.ReplaceAll(text, "localhost:8099", r.receiver)
 	switch b.kind {
 	case "sh setup":
 		r.Run(r.root, text)

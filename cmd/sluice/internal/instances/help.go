@@ -25,6 +25,19 @@ backup needs any more. No backup can be made meanwhile.
 	"task start":  cli.Examples("sluice task start scrub"),
 	"task pause":  cli.Examples("sluice task pause sweep"),
 	"task resume": cli.Examples("sluice task resume sweep"),
+	"webhook create": `The server delivers the changes that follow, in order, to the URL: CloudEvents with the headers of
+Standard Webhooks, signed by the secret that is printed. The webhook has the rights of the key that
+creates it, or changes it last, and is off when that ends.
+
+` + cli.Examples("sluice webhook create https://example.org/hook 0x1/photos/", "sluice webhook create https://example.org/purge --kinds deleted"),
+	"webhook list":   cli.Examples("sluice webhook list", "sluice webhook ls --json --context prod"),
+	"webhook show":   cli.Examples("sluice webhook show ID"),
+	"webhook update": cli.Examples("sluice webhook update ID --new-url https://example.org/2", "sluice webhook update ID --changes 0x1/photos/"),
+	"webhook rotate": cli.Examples("sluice webhook rotate ID"),
+	"webhook test":   cli.Examples("sluice webhook test ID"),
+	"webhook on":     cli.Examples("sluice webhook on ID"),
+	"webhook off":    cli.Examples("sluice webhook off ID"),
+	"webhook remove": cli.Examples("sluice webhook remove ID"),
 	"node list": "A database has the nodes that share it, in PostgreSQL; the server of a data folder lists itself only.\n\n" +
 		cli.Examples("sluice node list --context prod"),
 	"action list": cli.Examples("sluice action list -n 20", "sluice action list --json --context prod"),
