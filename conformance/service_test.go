@@ -7,11 +7,13 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"sluice/access"
+	"sluice/access/sealed"
 	"sluice/admin"
 	"sluice/blob"
 	"sluice/bytestore/memory"
@@ -24,6 +26,7 @@ import (
 	"sluice/paychan"
 	"sluice/session"
 	"sluice/test/testenv"
+	"sluice/webhook"
 	"sluice/wire"
 )
 
@@ -77,6 +80,10 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 	var settling sync.WaitGroup
 	settling.Go(func() { channels.Run(ctx, func(task.Run) {}) })
 	t.Cleanup(func() { stop(); settling.Wait() })
+	secrets, err := sealed.Parse([]byte(strings.Repeat("ab", 32)))
+	testenv.OK(t, err)
+	sender := webhook.New(meta, webhook.Options{Secrets: secrets})
+	webhooks := &admin.WebhookOptions{Secrets: secrets, CheckURL: sender.CheckURL, Test: sender.Test}
 	returns, err := metering.NewReturns(soldSessions, channels, filepath.Join(dir, "returns"), log)
 	testenv.OK(t, err)
 	places := access.NewPlaces(meta, reads, 0)
@@ -87,7 +94,7 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 		Blobs: blob.New(meta, memory.New(), blob.Options{}), Changes: hub,
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 		Faucet: reads == access.ReadsPaid && described == nil, Inspection: meta,
-		Census: meta.Census, Admin: admin.New(meta, admin.Options{Places: places}), Places: places,
+		Census: meta.Census, Admin: admin.New(meta, admin.Options{Places: places, Webhooks: webhooks}), Places: places,
 	}
 	if described != nil {
 		key = testenv.Must(access.Create(t.Context(), meta, *described))(t).Credential

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,8 +12,10 @@ import (
 
 	"sluice/access"
 	"sluice/access/keys"
+	"sluice/access/sealed"
 	"sluice/admin"
 	"sluice/database/whole"
+	"sluice/metastore"
 	"sluice/test/testenv"
 	"sluice/wire"
 )
@@ -22,7 +25,13 @@ func administered(t testing.TB, hosted bool, config func(*Config)) *service {
 	t.Helper()
 	var store whole.Database
 	of := setup{around: func(m whole.Database) whole.Database { store = m; return m }, config: func(c *Config) {
-		c.Admin = admin.New(store, admin.Options{})
+		box := testenv.Must(sealed.Parse([]byte(strings.Repeat("ab", 32))))(t)
+		c.Admin = admin.New(store, admin.Options{Webhooks: &admin.WebhookOptions{
+			Secrets: box, CheckURL: func(string) error { return nil },
+			Test: func(context.Context, metastore.Webhook) (metastore.WebhookResult, bool) {
+				return metastore.WebhookResult{Status: 204}, true
+			},
+		}})
 		if config != nil {
 			config(c)
 		}
@@ -70,36 +79,42 @@ func TestAdminMatrix(t *testing.T) {
 	_, boss := s.issue(t, access.NewKey{Grants: []keys.Grant{grantOf("admin")}, Group: "ops"})
 	tag := tagOf(boss)
 	operations := map[string]adminOperation{
-		"GET keys":                     {"GET", "keys", "", nil, false, true, 200},
-		"POST keys":                    {"POST", "keys", `{"grants":[{"scopes":["read"],"accounts":["ours"]}]}`, nil, false, false, 201},
-		"GET keys/{keyId}":             {"GET", "keys/TENANT", "", nil, false, false, 200},
-		"PATCH keys/{keyId}":           {"PATCH", "keys/TENANT", `{"label":"x"}`, tag, false, false, 200},
-		"POST keys/{keyId}/revoke":     {"POST", "keys/TENANT/revoke", "", nil, false, false, 200},
-		"GET groups":                   {"GET", "groups", "", nil, false, true, 200},
-		"GET groups/{group}":           {"GET", "groups/tenant", "", nil, false, true, 200},
-		"PATCH groups/{group}":         {"PATCH", "groups/tenant", `{"limits":{"channels":5}}`, tag, true, false, 200},
-		"GET aliases":                  {"GET", "aliases", "", nil, true, false, 200},
-		"PUT aliases/{bucket}":         {"PUT", "aliases/photos", `{"account":"ours"}`, nil, true, false, 200},
-		"DELETE aliases/{bucket}":      {"DELETE", "aliases/photos", "", nil, true, false, 204},
-		"GET places":                   {"GET", "places", "", nil, false, true, 200},
-		"GET places/{account}":         {"GET", "places/ours", "", nil, false, false, 200},
-		"PATCH places/{account}":       {"PATCH", "places/ours?prefix=other%2F", `{"lists":"key"}`, nil, false, false, 200},
-		"GET versions":                 {"GET", "versions", "", nil, false, true, 200},
-		"GET versions/{account}":       {"GET", "versions/ours", "", nil, false, false, 200},
-		"PUT versions/{account}":       {"PUT", "versions/ours", `{"keep":"on","most":5}`, tag, false, false, 200},
-		"GET rules":                    {"GET", "rules", "", nil, false, true, 200},
-		"GET rules/{account}":          {"GET", "rules/ours", "", nil, false, false, 200},
-		"PUT rules/{account}":          {"PUT", "rules/ours", `{"rules":[{"id":"r","expireDays":9}]}`, tag, false, false, 200},
-		"DELETE rules/{account}":       {"DELETE", "rules/ours", "", tag, false, false, 204},
-		"POST rules/{account}/preview": {"POST", "rules/ours/preview", `{}`, nil, false, false, 200},
-		"GET damaged":                  {"GET", "damaged", "", nil, true, false, 200},
-		"GET uploads":                  {"GET", "uploads", "", nil, true, false, 200},
-		"GET actions":                  {"GET", "actions", "", nil, false, true, 200},
-		"GET tasks":                    {"GET", "tasks", "", nil, true, false, 200},
-		"POST tasks/{task}/start":      {"POST", "tasks/heal/start", "", nil, true, false, 200},
-		"POST tasks/{task}/pause":      {"POST", "tasks/purge/pause", "", nil, true, false, 200},
-		"POST tasks/{task}/resume":     {"POST", "tasks/purge/resume", "", nil, true, false, 200},
-		"GET nodes":                    {"GET", "nodes", "", nil, true, false, 200},
+		"GET keys":                       {"GET", "keys", "", nil, false, true, 200},
+		"POST keys":                      {"POST", "keys", `{"grants":[{"scopes":["read"],"accounts":["ours"]}]}`, nil, false, false, 201},
+		"GET keys/{keyId}":               {"GET", "keys/TENANT", "", nil, false, false, 200},
+		"PATCH keys/{keyId}":             {"PATCH", "keys/TENANT", `{"label":"x"}`, tag, false, false, 200},
+		"POST keys/{keyId}/revoke":       {"POST", "keys/TENANT/revoke", "", nil, false, false, 200},
+		"GET groups":                     {"GET", "groups", "", nil, false, true, 200},
+		"GET groups/{group}":             {"GET", "groups/tenant", "", nil, false, true, 200},
+		"PATCH groups/{group}":           {"PATCH", "groups/tenant", `{"limits":{"channels":5}}`, tag, true, false, 200},
+		"GET aliases":                    {"GET", "aliases", "", nil, true, false, 200},
+		"PUT aliases/{bucket}":           {"PUT", "aliases/photos", `{"account":"ours"}`, nil, true, false, 200},
+		"DELETE aliases/{bucket}":        {"DELETE", "aliases/photos", "", nil, true, false, 204},
+		"GET places":                     {"GET", "places", "", nil, false, true, 200},
+		"GET places/{account}":           {"GET", "places/ours", "", nil, false, false, 200},
+		"PATCH places/{account}":         {"PATCH", "places/ours?prefix=other%2F", `{"lists":"key"}`, nil, false, false, 200},
+		"GET versions":                   {"GET", "versions", "", nil, false, true, 200},
+		"GET versions/{account}":         {"GET", "versions/ours", "", nil, false, false, 200},
+		"PUT versions/{account}":         {"PUT", "versions/ours", `{"keep":"on","most":5}`, tag, false, false, 200},
+		"GET rules":                      {"GET", "rules", "", nil, false, true, 200},
+		"GET rules/{account}":            {"GET", "rules/ours", "", nil, false, false, 200},
+		"PUT rules/{account}":            {"PUT", "rules/ours", `{"rules":[{"id":"r","expireDays":9}]}`, tag, false, false, 200},
+		"DELETE rules/{account}":         {"DELETE", "rules/ours", "", tag, false, false, 204},
+		"POST rules/{account}/preview":   {"POST", "rules/ours/preview", `{}`, nil, false, false, 200},
+		"GET webhooks":                   {"GET", "webhooks", "", nil, false, true, 200},
+		"POST webhooks":                  {"POST", "webhooks", `{"url":"https://e","account":"ours"}`, nil, false, false, 201},
+		"GET webhooks/{webhookId}":       {"GET", "webhooks/TENANT", "", nil, false, false, 200},
+		"PATCH webhooks/{webhookId}":     {"PATCH", "webhooks/TENANT", `{"on":false}`, tag, false, false, 200},
+		"DELETE webhooks/{webhookId}":    {"DELETE", "webhooks/TENANT", "", nil, false, false, 204},
+		"POST webhooks/{webhookId}/test": {"POST", "webhooks/TENANT/test", "", nil, false, false, 200},
+		"GET damaged":                    {"GET", "damaged", "", nil, true, false, 200},
+		"GET uploads":                    {"GET", "uploads", "", nil, true, false, 200},
+		"GET actions":                    {"GET", "actions", "", nil, false, true, 200},
+		"GET tasks":                      {"GET", "tasks", "", nil, true, false, 200},
+		"POST tasks/{task}/start":        {"POST", "tasks/heal/start", "", nil, true, false, 200},
+		"POST tasks/{task}/pause":        {"POST", "tasks/purge/pause", "", nil, true, false, 200},
+		"POST tasks/{task}/resume":       {"POST", "tasks/purge/resume", "", nil, true, false, 200},
+		"GET nodes":                      {"GET", "nodes", "", nil, true, false, 200},
 	}
 	var routed []string
 	for _, r := range adminRoutes(s.Server) {
@@ -168,6 +183,7 @@ func TestAdminMatrix(t *testing.T) {
 				s.do(t, "PUT", "/v1/admin/aliases/photos", `{"account":"ours"}`, boss...)
 			}
 			tenant, _ := s.issue(t, access.NewKey{Grants: []keys.Grant{grantOf("write", "ours")}, Group: "tenant"})
+			testenv.Must(s.meta.CreateWebhook(t.Context(), metastore.Webhook{ID: tenant.ID, WebhookSettings: metastore.WebhookSettings{Account: "ours"}}, nil, nil))(t)
 			path := "/v1/admin/" + strings.ReplaceAll(o.path, "TENANT", tenant.ID)
 			headers := slices.Clone(c.auth)
 			if o.etag != nil {

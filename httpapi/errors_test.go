@@ -29,7 +29,7 @@ var notForClients = []string{
 	"bytestore.ErrNotFound", "bytestore.ErrExists", "bytestore.ErrSize", "bytestore.ErrTruncated", "bytestore.ErrInvalidName", "bytestore.ErrReadOnly",
 	"database.ErrNotFound", "database.ErrExpired", "database.ErrNewer", "database.ErrOlder", "database.ErrNodesRun", "database.ErrClock", "database.ErrLongStop", "database.ErrDamagedRow",
 	"access/keys.ErrGroupLimits", "access/actions.ErrStale", "access/actions.ErrTooMany", // which package admin handles
-	"paychan.ErrUncollected", "metastore.ErrNameHasBlobs", "metastore.ErrTooManyAliases",
+	"paychan.ErrUncollected", "metastore.ErrNameHasBlobs", "metastore.ErrTooManyAliases", "metastore.ErrTooManyWebhooks", "metastore.ErrWebhookChanged",
 }
 
 func TestEverySentinelHasAStatus(t *testing.T) {

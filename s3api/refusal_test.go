@@ -21,6 +21,7 @@ var notForClients = []string{
 	"../bytestore.ErrNotFound", "../bytestore.ErrExists", "../bytestore.ErrSize", "../bytestore.ErrTruncated", "../bytestore.ErrInvalidName",
 	"../database.ErrNotFound", "../database.ErrExists", "../database.ErrExpired", "../database.ErrNewer", "../database.ErrOlder", "../database.ErrNodesRun", "../database.ErrClock", "../database.ErrLongStop", "../database.ErrDamagedRow", "../bytestore.ErrReadOnly",
 	"../metastore.ErrNameHasBlobs", "../metastore.ErrTooManyAliases", // in the command bucket
+	"../metastore.ErrTooManyWebhooks", "../metastore.ErrWebhookChanged", // of webhooks
 	"../access.ErrInvalidKey", "../access.ErrInvalidLimit",
 	"../exchange/transfer.ErrSlowReader", // a response that has begun is cut
 	"internal/sigv4.ErrUnsigned",         // such a request has no credentials

@@ -9,6 +9,7 @@ import { groupsPage } from "./admingroups.js";
 import { placesPage } from "./adminplaces.js";
 import { versionsPage } from "./adminversions.js";
 import { rulesPage } from "./adminrules.js";
+import { webhooksPage } from "./adminwebhooks.js";
 import { nodesPage, tasksPage } from "./admintasks.js";
 import { actionsPage, damagedPage, uploadsPage } from "./adminlists.js";
 
@@ -24,6 +25,7 @@ const pages = [
   { path: "places", title: "Places", page: placesPage },
   { path: "versions", title: "Versions", page: versionsPage },
   { path: "rules", title: "Rules", page: rulesPage },
+  { path: "webhooks", title: "Webhooks", page: webhooksPage },
   { path: "uploads", title: "Uploads", page: uploadsPage, all: true },
   { path: "damaged", title: "Damaged", page: damagedPage, all: true },
   { path: "tasks", title: "Tasks", page: tasksPage, all: true },

@@ -7,14 +7,15 @@ import * as api from "./api.js";
 
 /**
  * Shows the secrets until the reader closes them.
- * @param {import("./rights.js").Key & {secret?: string, s3Secret?: string}} issued
+ * @param {{id: string, secret?: string, s3Secret?: string}} issued
+ * @param {string} [label]
  */
-export async function showIssued(issued) {
+export async function showIssued(issued, label = "Key") {
   const { secret, s3Secret } = issued, made = [];
-  if (secret) made.push(...line("Key", secret, 2));
+  if (secret) made.push(...line(label, secret, 2));
   if (s3Secret) made.push(...line("S3 access key id", issued.id), ...line("S3 secret access key", s3Secret, 2));
-  const { dialog, answer } = openDialog(made.length > 0 ? "Copy it now" : "The key was created before",
-    [h("p", null, made.length > 0 ? "It is shown this once, and nobody can show it again." : "The reply with its secret was lost. Make a new secret on the page of the key."), ...made],
+  const { dialog, answer } = openDialog(made.length > 0 ? "Copy it now" : `The ${label.toLowerCase()} is lost`,
+    [h("p", null, made.length > 0 ? "It is shown this once, and nobody can show it again." : "It was created before, and the reply with its secret was lost. Make a new secret on its page."), ...made],
     [{ label: made.length > 0 ? "I have stored it" : "Close", value: "", class: "primary" }]);
   dialog.addEventListener("cancel", (event) => made.length > 0 && event.preventDefault()); // Escape must not lose it
   await answer;

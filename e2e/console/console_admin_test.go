@@ -256,7 +256,7 @@ func TestConsoleOfSomeAccounts(t *testing.T) {
 	tabs := func() string {
 		return evaluate[string](p.consolePage, `[...document.querySelectorAll(".tabs a")].map((a) => a.innerText).join(" ")`)
 	}
-	testenv.Equal(t, tabs(), "Keys Groups Places Versions Rules Actions", "the pages")
+	testenv.Equal(t, tabs(), "Keys Groups Places Versions Rules Webhooks Actions", "the pages")
 	p.press("Create key")
 	if got := evaluate[[]string](p.consolePage, `[...document.querySelectorAll("dialog[open] input:not([type=checkbox])")].map((e) => e.id.replace(/-\d+/, "") + "=" + e.value)`); strings.Join(got, " ") != "key-label= grant-accounts=team-a grant-prefix= key-expires=" {
 		t.Errorf("the form of a restricted administrator has %q", got)

@@ -103,7 +103,7 @@ func TestConsoleAdministersInFirefox(t *testing.T) {
 	s.As("").Must(200, "GET", e2e.BlobTarget("team-a", "photos/one"), nil)
 	for _, theme := range themes {
 		for _, page := range []struct{ name, text string }{
-			{"keys", "revoked"}, {"groups", "Stored"}, {"places", "photos/"}, {"versions", "No account keeps versions"}, {"rules", "No account has rules"}, {"uploads", "No upload is open"}, {"damaged", "Nothing is damaged"},
+			{"keys", "revoked"}, {"groups", "Stored"}, {"places", "photos/"}, {"versions", "No account keeps versions"}, {"rules", "No account has rules"}, {"webhooks", "There is no webhook"}, {"uploads", "No upload is open"}, {"damaged", "Nothing is damaged"},
 			{"tasks", "Sweep"}, {"nodes", "leads"}, {"actions", "key.revoke"},
 		} {
 			f.Run(fmt.Sprintf("location.hash = '#/admin/%s'", page.name), nil)
