@@ -44,10 +44,8 @@ func (m *Mirror) compare(ctx context.Context) error {
 					}
 					if from == nil {
 						i.listed, i.counted = false, true
-						if to.Expires.IsZero() || to.Expires.After(time.Now()) {
-							doomed = append(doomed, i)
-							return true
-						}
+						doomed = append(doomed, i)
+						return true
 					}
 					return yield(i)
 				})

@@ -3,8 +3,9 @@
 // Run notes the position of the source's changes, compares the listings of both sides, and then
 // follows the changes. It copies states and no changes: for each name that has changed it lists
 // both sides, and makes the target's blob equal. So it can meet a change twice, and can begin anew
-// anywhere. No name is written twice at a time, and each write requires the blob that was listed:
-// a request of an earlier process that arrives late has no effect.
+// anywhere. No name is written twice at a time, and each write requires the content that was
+// listed: a request of an earlier process that arrives late replaces no newer content. It may set
+// older properties of the same content, until the next comparison.
 //
 // Equal are a blob's ETag, content type, Cache-Control, Content-Disposition, Content-Language,
 // custom headers and expiry. If the target has the content, only the properties are written. Not

@@ -192,9 +192,10 @@ func TestPositionFollowsTheBlobs(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
+	m, end := p.follow()
+	p.eventually("there is a lag", func() bool { return m.Figures().Lag == 0 })
 	p.from.put("team", "slow", "slow")
 	p.from.put("team", "fast", "fast")
-	m, end := p.follow()
 	<-held
 	p.eventually("other names wait", func() bool { return slices.Contains(p.told(), "copied team/fast") })
 	testenv.Equal(t, p.saved().Position, before.Position, "the position before the change is applied")

@@ -23,7 +23,7 @@ type item struct {
 	from, to      *client.Blob // if they were listed
 	listed        bool
 	waits         bool // for its copy even if it is large
-	counted       bool // its deletion is counted, or need not be
+	counted       bool // its deletion is
 }
 
 func (i *item) key() string { return i.account + "/" + i.name }

@@ -168,8 +168,18 @@ func (p *pairOf) once() error {
 	o := p.o
 	defer func() { p.o = o }()
 	p.o.Once = true
-	return p.new().Run(p.t.Context())
+	return p.run()
 }
+
+// run runs a mirror that ends by itself, and returns the error.
+func (p *pairOf) run() error {
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	return p.new().Run(ctx)
+}
+
+// patience limits every wait. Only a fault reaches it.
+const patience = 20 * time.Second
 
 // follow runs a mirror, until the function that it returns is called, which returns Run's error.
 func (p *pairOf) follow() (m *mirror.Mirror, end func() error) {
@@ -191,7 +201,7 @@ func (p *pairOf) eventually(message string, is func() bool) {
 	p.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); !is(); <-tick.C {
+	for end := time.Now().Add(patience); !is(); <-tick.C {
 		if time.Now().After(end) {
 			p.t.Fatalf("%s: the source has %v, the target %v; events %q", message, p.from.blobs("team", ""), p.to.blobs("team", ""), p.told())
 		}

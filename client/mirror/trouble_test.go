@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,7 +30,7 @@ func TestGone(t *testing.T) {
 		p.to.put("team", "surplus", "x")
 		p.state = mirror.State{Position: position, Compared: time.Now(), AsOf: time.Now()}
 		if position == "11-0" {
-			testenv.Is(t, p.new().Run(t.Context()), mirror.ErrBrake, "a source that was set back")
+			testenv.Is(t, p.run(), mirror.ErrBrake, "a source that was set back")
 			testenv.Equal(t, p.saved().Position, position, "the saved position")
 			continue
 		}
@@ -103,7 +106,7 @@ func TestErrorOfAllNames(t *testing.T) {
 		if test.request == "PUT " {
 			p.from.setHook(nil)
 		}
-		testenv.Is(t, p.new().Run(t.Context()), test.want, "%s", test.code)
+		testenv.Is(t, p.run(), test.want, "%s", test.code)
 		testenv.Equal(t, p.saved().Position, "", "the position")
 	}
 	full := errors.New("the disk is full")
@@ -146,7 +149,7 @@ func TestBrake(t *testing.T) {
 		}
 	}
 	p.from.put("team", "new", "x")
-	testenv.Is(t, p.new().Run(t.Context()), mirror.ErrBrake, "a comparison with 13 deletions of 120")
+	testenv.Is(t, p.run(), mirror.ErrBrake, "a comparison with 13 deletions of 120")
 	testenv.Equal(t, len(p.to.blobs("team", "")), 121, "blobs after the copies")
 	p.to.remove("team", "000")
 	testenv.OK(t, p.once()) // 12 of 120
@@ -169,9 +172,11 @@ func TestBrake(t *testing.T) {
 	interrupted(t, end())
 	p.from.remove("team", "030")
 	p.from.put("team", "later", "x")
+	p.to.setHook(aged)
 	for range 2 {
-		testenv.Is(t, p.new().Run(t.Context()), mirror.ErrBrake, "an eleventh deletion")
+		testenv.Is(t, p.run(), mirror.ErrBrake, "an eleventh deletion")
 		testenv.Equal(t, p.saved().Stopped, true, "the brake")
+		p.state.Since = p.state.Since.Add(-2 * time.Hour) // time does not release it
 	}
 	if !slices.Contains(slices.Sorted(keys(p.to.blobs("team", ""))), "030") {
 		t.Error("it was deleted")
@@ -195,6 +200,21 @@ func TestBrake(t *testing.T) {
 	interrupted(t, end())
 }
 
+var modified = regexp.MustCompile(`"lastModified":"[^"]*"`)
+
+// aged is a hook for a service whose blobs in lists are old.
+func aged(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if r.Method != http.MethodGet || r.URL.Path != "/v1/blobs/team" {
+		next.ServeHTTP(w, r)
+		return
+	}
+	list := httptest.NewRecorder()
+	next.ServeHTTP(list, r)
+	w.Header().Set("Content-Type", list.Header().Get("Content-Type"))
+	w.WriteHeader(list.Code)
+	_, _ = w.Write(modified.ReplaceAll(list.Body.Bytes(), []byte(`"lastModified":"2020-01-01T00:00:00Z"`)))
+}
+
 func keys(m map[string]string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for k := range m {
@@ -212,12 +232,19 @@ func TestLargeBlob(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	testenv.OK(t, p.once())
-	held, release := make(chan struct{}, 100), make(chan struct{})
+	held, released := make(chan struct{}, 100), make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	t.Cleanup(release)
+	hold := func() {
+		t.Helper()
+		p.eventually("the large blob is not being copied", func() bool { return len(held) > 0 })
+		<-held
+	}
 	p.to.setHook(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "large") {
 			held <- struct{}{}
 			select {
-			case <-release:
+			case <-released:
 			case <-r.Context().Done():
 				return
 			}
@@ -227,7 +254,7 @@ func TestLargeBlob(t *testing.T) {
 	large := strings.Repeat("large", 1<<20)
 	p.from.put("team", "large", large)
 	m, end := p.follow()
-	<-held
+	hold()
 	p.from.put("team", "small", "x")
 	p.eventually("a small blob is held up", func() bool { return slices.Contains(p.told(), "copied team/small") })
 	if f := m.Figures(); f.Failed != 0 || f.Lag <= 0 {
@@ -238,11 +265,12 @@ func TestLargeBlob(t *testing.T) {
 		t.Error("the state lacks the large blob")
 	}
 	m, end = p.follow()
-	<-held
+	hold()
 	p.from.put("team", "large", large+"2")
 	p.from.put("team", "small2", "x")
 	p.eventually("a small blob is held up", func() bool { return slices.Contains(p.told(), "copied team/small2") })
-	close(release)
+	testenv.Equal(t, len(held), 0, "further writes at the same time")
+	release()
 	p.from.put("team", "small3", "x")
 	p.eventually("the large blob is not copied", func() bool {
 		p.from.put("team", "tick", time.Now().String()) // a page is a chance to try again
