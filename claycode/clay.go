@@ -50,6 +50,7 @@ package claycode
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/klauspost/reedsolomon"
@@ -94,11 +95,18 @@ func (c *Code) Planes() int { return c.planes }
 // Encode computes the parity chunks, the last n-k of chunks, from the data chunks, which are the
 // first k. All n have the same size.
 func (c *Code) Encode(chunks [][]byte) error {
+	return c.encodeBy(chunks, runtime.GOMAXPROCS(0))
+}
+
+// EncodeAlone is Encode on one processor.
+func (c *Code) EncodeAlone(chunks [][]byte) error { return c.encodeBy(chunks, 1) }
+
+func (c *Code) encodeBy(chunks [][]byte, processors int) error {
 	size, err := c.sizeOf(chunks)
 	if err != nil {
 		return err
 	}
-	c.decode(c.encode, chunks, size)
+	c.decode(c.encode, chunks, size, processors)
 	return nil
 }
 
@@ -128,13 +136,13 @@ func (c *Code) Decode(chunks [][]byte, lost ...int) error {
 			known = append(known, i)
 		}
 	}
-	c.decode(newPlan(c.geometry, c.field, known, lost, noColumn), chunks, size)
+	c.decode(newPlan(c.geometry, c.field, known, lost, noColumn), chunks, size, runtime.GOMAXPROCS(0))
 	return nil
 }
 
-// decode follows a plan on chunks with planes as large as size.
-func (c *Code) decode(p *plan, chunks [][]byte, size int) {
-	b := &planes{chunks: chunks, size: size}
+// decode follows a plan on chunks with planes as large as size, on so many processors at most.
+func (c *Code) decode(p *plan, chunks [][]byte, size, processors int) {
+	b := &planes{chunks: chunks, size: size, processors: processors}
 	b.run(p, &c.workers, func(group, from, to int) { p.uncouple(b, group, from, to) })
 }
 

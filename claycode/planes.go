@@ -7,6 +7,8 @@ const stripMost = 2 << 10
 type planes struct {
 	chunks [][]byte
 	size   int // of a plane
+	// processors is how many are used at most.
+	processors int
 	// at has the planes' places in chunks where they do not lie in the order of their numbers.
 	at [][]int
 }

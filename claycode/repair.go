@@ -2,6 +2,7 @@ package claycode
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/klauspost/reedsolomon"
 )
@@ -53,7 +54,7 @@ func (c *Code) Repair(lost int, helpers [][]byte, chunk []byte) error {
 		return fmt.Errorf("claycode: there are %d helpers, want %d", len(known)+c.q-1, c.d)
 	}
 	p := newPlan(c.geometry, c.field, known, unknown, column)
-	b := &planes{chunks: make([][]byte, c.n), size: size, at: make([][]int, c.n)}
+	b := &planes{chunks: make([][]byte, c.n), size: size, processors: runtime.GOMAXPROCS(0), at: make([][]int, c.n)}
 	copy(b.chunks, helpers)
 	wanted := c.RepairPlanes(lost)
 	for _, i := range unknown {

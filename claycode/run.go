@@ -1,7 +1,6 @@
 package claycode
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -15,10 +14,10 @@ const (
 )
 
 // run computes the coded bytes for the plan's lost chunks, and calls finish for each strip. It uses
-// all processors if there is much to do.
+// several processors if there is much to do.
 func (b *planes) run(p *plan, workers *sync.Pool, finish func(group, from, to int)) {
 	width := min(stripMost, b.size)
-	for width > stripLeast && len(p.groups)*b.size/width < runtime.GOMAXPROCS(0) {
+	for width > stripLeast && len(p.groups)*b.size/width < b.processors {
 		width /= 2
 	}
 	strips := (b.size + width - 1) / width
@@ -34,7 +33,7 @@ func (b *planes) run(p *plan, workers *sync.Pool, finish func(group, from, to in
 			finish(group, from, to)
 		}
 	}
-	parallel := min(runtime.GOMAXPROCS(0), units)
+	parallel := min(b.processors, units)
 	if len(p.groups)*len(p.order)*b.size*len(p.isLost) < parallelLeast {
 		parallel = 1
 	}

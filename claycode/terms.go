@@ -16,7 +16,7 @@ func (c *Code) Terms(chunk, plane int) (terms []Term) {
 		impulse[i] = make([]byte, c.planes)
 	}
 	impulse[chunk][plane] = 1
-	c.decode(c.encode, impulse, 1)
+	c.decode(c.encode, impulse, 1, 1)
 	for i := c.k; i < c.n; i++ {
 		for z, factor := range impulse[i] {
 			if factor != 0 {

@@ -16,7 +16,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("commit: the root does not prove the bytes from %d to %d", e.From, e.To)
 }
 
-// Reader returns the bytes in a range that WriteRange wrote, after it has verified them. Its memory
+// Reader returns the bytes in a range that a Prover wrote, after it has verified them. Its memory
 // is 1 MiB and 64 bytes for each chunkset in the range.
 type Reader struct {
 	in             *bufio.Reader

@@ -21,7 +21,7 @@
 //
 // # Proven ranges
 //
-// WriteRange writes a blob's range such that a Reader can verify it, 1 MiB at a time, without
+// A Prover writes a blob's range such that a Reader can verify it, 1 MiB at a time, without
 // trusting the writer. The format has no lengths and no choices: size and range determine which
 // hashes and bytes follow each other.
 //
@@ -94,6 +94,9 @@ type Chunkset struct {
 	Root   Root
 	Chunks [chunks]Root
 }
+
+// Empty returns an empty blob's root.
+func Empty() Root { return zeros[len(zeros)-1] }
 
 // zeros has the roots of subtrees over samples of zeros, by their heights.
 var zeros = func() (roots [chunkHeight + chunksetHeight + 1]Root) {

@@ -15,6 +15,9 @@ import (
 // one chunkset of 16 MiB and 544 bytes for each chunkset before, or 4 KiB for a blob that is not
 // larger, and uses all processors while a chunkset is hashed, in Write.
 type Writer struct {
+	// Alone makes it use one processor.
+	Alone bool
+
 	plane     []byte  // the first bytes, before there is a buffer
 	buffer    *buffer // nil between chunksets
 	filled    int     // bytes of data in the buffer
@@ -72,7 +75,7 @@ func (w *Writer) end() {
 		w.chunksets = append(w.chunksets, commitPlane(w.buffer.bytes[:w.filled]))
 	default:
 		clear(w.free())
-		w.chunksets = append(w.chunksets, w.buffer.commit(w.filled))
+		w.chunksets = append(w.chunksets, w.buffer.commit(w.filled, w.Alone))
 	}
 	if w.buffer != nil {
 		buffers.Put(w.buffer)
@@ -118,7 +121,7 @@ func (w *Writer) Commitment() Commitment {
 		buffers.Put(w.buffer)
 	}
 	c := NewCommitment(size, w.chunksets)
-	*w = Writer{}
+	*w = Writer{Alone: w.Alone}
 	return c
 }
 
@@ -168,8 +171,12 @@ func commitPlane(data []byte) Chunkset {
 }
 
 // commit encodes and hashes a chunkset with so many bytes of data before its zeros.
-func (b *buffer) commit(size int) (c Chunkset) {
-	if err := code().Encode(b.chunks); err != nil {
+func (b *buffer) commit(size int, alone bool) (c Chunkset) {
+	encode, processors := code().Encode, runtime.GOMAXPROCS(0)
+	if alone {
+		encode, processors = code().EncodeAlone, 1
+	}
+	if err := encode(b.chunks); err != nil {
 		panic(err) // all chunks have the same size
 	}
 	var next atomic.Int64
@@ -183,7 +190,7 @@ func (b *buffer) commit(size int) (c Chunkset) {
 		}
 	}
 	var others sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), chunks) - 1 {
+	for range min(processors, chunks) - 1 {
 		others.Go(hash)
 	}
 	hash()
