@@ -15,7 +15,7 @@ import (
 // blockChecker checks a range of one extent, block by block, and writes it. The extent is stored as
 // an object.
 type blockChecker struct {
-	bytes    bytestore.Store
+	bytes    bytestore.Reader
 	verified *checkLog
 	limits   *readLimits
 	ahead    *lookahead

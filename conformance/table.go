@@ -23,6 +23,7 @@ const (
 	copying        = "Copying and moving"
 	listing        = "Listing blobs"
 	changesRules   = "Changes"
+	rootRules      = "Roots and proofs"
 	listAccounts   = "Listing accounts"
 	sessions       = "Sessions"
 	channels       = "Channels"

@@ -78,4 +78,5 @@ type Store interface {
 	Rules
 	Changes
 	Webhooks
+	Roots
 }
