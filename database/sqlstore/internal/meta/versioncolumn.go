@@ -29,7 +29,7 @@ type lockMembers struct {
 	Hold  bool               `json:"hold,omitempty"`
 }
 
-// onlyVersioned is the column version of most current blobs. JSON would take longer.
+// onlyVersioned is the column version of most current blobs. Package json would take longer.
 const onlyVersioned = `{"versioned":true}`
 
 // versionColumn scans the column version into a blob. The column expires must have been scanned: if
@@ -86,8 +86,12 @@ func versionOf(b *metastore.Blob) (any, error) {
 		return nil, nil
 	}
 	m := versionMembers{Versioned: b.Versioned, Mark: b.Mark, By: b.By}
-	if m == (versionMembers{Versioned: true}) && b.Since.IsZero() && b.Again.IsZero() && b.Lock == (metastore.Lock{}) {
-		return []byte(onlyVersioned), nil
+	if m == (versionMembers{Versioned: true}) && b.Again.IsZero() && b.Lock == (metastore.Lock{}) {
+		if b.Since.IsZero() {
+			return []byte(onlyVersioned), nil
+		} else if b.Expires.IsZero() {
+			return fmt.Appendf(nil, `{"versioned":true,"since":%d}`, b.Since.UnixMicro()), nil
+		}
 	}
 	if !b.Since.IsZero() {
 		since, expires := b.Since.UnixMicro(), b.Expires.UnixMicro()
