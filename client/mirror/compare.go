@@ -56,6 +56,9 @@ func (m *Mirror) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if source == 0 && target > 0 && m.o.MaxDeletions < 100 {
+		return fmt.Errorf("%w: the source is empty, and the target has %d blobs", ErrBrake, target)
+	}
 	m.note(func() {
 		if !m.state.Stopped {
 			m.state.Deleted = 0

@@ -39,8 +39,8 @@ const (
 )
 
 var (
-	// ErrBrake is returned before a deletion that would be one too many, and if the source was
-	// restored or set back to an older state.
+	// ErrBrake is returned before a deletion that would be one too many, and if the source is
+	// empty, was restored, or was set back to an older state.
 	ErrBrake = errors.New("stopped to protect the target")
 	// ErrFailed is returned if names could not be mirrored.
 	ErrFailed = errors.New("names could not be mirrored")
@@ -69,8 +69,9 @@ type Options struct {
 	Compare time.Duration // for how long changes are followed before the next comparison; 0: always
 
 	// MaxDeletions bounds deletions, in percent: by a comparison, of the target's blobs, and within
-	// an hour, of those that the target had at its beginning. Up to ten deletions are permitted,
-	// and with 100 all. A blob that has expired, or that was moved to another name, does not count.
+	// an hour, of those that the target had at its beginning. Up to ten deletions are permitted if
+	// the source has blobs, and with 100 all. A blob that has expired, or that was moved to another
+	// name, does not count.
 	MaxDeletions int
 
 	Jobs     int           // names that are mirrored at a time

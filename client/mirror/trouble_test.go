@@ -151,6 +151,10 @@ func TestBrake(t *testing.T) {
 	p.from.put("team", "new", "x")
 	testenv.Is(t, p.run(), mirror.ErrBrake, "a comparison with 13 deletions of 120")
 	testenv.Equal(t, len(p.to.blobs("team", "")), 121, "blobs after the copies")
+	p.o.From.Account = "empty"
+	p.o.To.Prefix = "000"
+	testenv.Is(t, p.once(), mirror.ErrBrake, "a comparison with an empty source")
+	p.o.From.Account, p.o.To.Prefix = "team", ""
 	p.to.remove("team", "000")
 	testenv.OK(t, p.once()) // 12 of 120
 	testenv.Equal(t, p.equal(), true, "equality")

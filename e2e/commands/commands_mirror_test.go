@@ -171,8 +171,8 @@ func TestMirrorExits(t *testing.T) {
 	}
 	m.exits(4, "11 of its 12 blobs would be deleted, more than 10 percent; if FROM is right, run the command once with --once --max-deletions 100", "sluice mirror prod:team-a second:team-a --once")
 	m.exits(4, "more than 10 percent", "sluice mirror prod:team-a second:team-a")
-	m.exits(0, "2\n", "sluice ls second:team-a | wc -l")
-	m.exits(0, "deleted 1; failed 0", "sluice mirror prod:team-a second:team-a --once --max-deletions 100")
+	m.exits(0, "", "test $(sluice ls second:team-a | wc -l) -ge 2")
+	m.exits(0, "deleted  1 B  team-a/", "sluice mirror prod:team-a second:team-a --once --max-deletions 100")
 	m.has(m.target, "a", "")
 
 	m.source.Must(204, "PUT", "/v1/blobs/team-a/refused", []byte("x"))
