@@ -15,7 +15,7 @@ import (
 // blockChecker checks a range of one extent, block by block, and writes it. The extent is stored as
 // an object.
 type blockChecker struct {
-	bytes    bytestore.Reader
+	bytes    bytestore.Store
 	verified *checkLog
 	limits   *readLimits
 	ahead    *lookahead

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"sluice/bytestore"
 	"sluice/metastore"
 )
 
@@ -15,8 +14,7 @@ type Content struct {
 	metastore.Blob
 	first []metastore.Extent // the extent with the first byte, if any
 	s     *Service
-	bytes bytestore.Reader // has its objects
-	until time.Time        // with a monotonic reading
+	until time.Time // with a monotonic reading
 	close sync.Once
 	pin   pin
 }
@@ -36,7 +34,7 @@ func (s *Service) open(find func() (metastore.Blob, []metastore.Extent, error)) 
 			s.pins.abandon(l)
 			return nil, err
 		}
-		c := &Content{Blob: b, first: first, s: s, bytes: s.bytes, pin: pin{content: b.Content}}
+		c := &Content{Blob: b, first: first, s: s, pin: pin{content: b.Content}}
 		if s.opt.GarbageGrace > 0 {
 			c.until = time.Now().Add(s.opt.GarbageGrace - graceMargin)
 		}

@@ -469,7 +469,7 @@ func TestRunReportsItsRuns(t *testing.T) {
 			reportTo(t)(run)
 			counts[run.Task] += run.Count
 		}
-		want := map[task.Name]int64{task.Purge: expired, task.FreeGarbage: expired, task.Sweep: 1, task.RestoreReserve: 0, task.Versions: 0, task.Rules: 0, task.Changes: 0, task.Roots: expired}
+		want := map[task.Name]int64{task.Purge: expired, task.FreeGarbage: expired, task.Sweep: 1, task.RestoreReserve: 0, task.Versions: 0, task.Rules: 0, task.Changes: 0}
 		if !maps.Equal(counts, want) {
 			t.Errorf("the runs handled %v, want %v", counts, want)
 		}

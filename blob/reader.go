@@ -159,7 +159,7 @@ func (r *Reader) writeStored(ctx context.Context, w io.Writer, e *metastore.Exte
 	}
 	s := r.c.s
 	x := blockChecker{
-		bytes: r.c.bytes, verified: s.verified, limits: s.reads, ahead: &r.ahead, pay: r.pay,
+		bytes: s.bytes, verified: s.verified, limits: s.reads, ahead: &r.ahead, pay: r.pay,
 		e: e, start: r.c.start(e), w: w, times: s.verified.of(e),
 	}
 	return x.write(ctx, from, to)

@@ -8,7 +8,6 @@ import (
 
 	"sluice/history"
 	"sluice/internal/task"
-	"sluice/metastore"
 )
 
 // Purge removes what has expired: idle uploads, expired blobs, and records after their retention.
@@ -51,12 +50,12 @@ const (
 )
 
 // Run frees garbage soon after it arises, purges rows, versions and changes and applies rules every
-// Options.PurgeEvery, sweeps orphans after five minutes and then every Options.SweepEvery, computes
-// roots, and checks stored bytes (see integrity.Checker), until ctx ends. These tasks do not wait
-// for each other. While requests are in progress they work in small steps with pauses between them.
-// control makes their runs; while the Fence waits, they are not made. A failed step is retried at
-// the next interval. While database.Clock has a DeletionErr nothing is deleted because of its age;
-// garbage that needs no grace period is still freed.
+// Options.PurgeEvery, sweeps orphans after five minutes and then every Options.SweepEvery, and
+// checks stored bytes (see integrity.Checker), until ctx ends. These tasks do not wait for each
+// other. While requests are in progress they work in small steps with pauses between them. control
+// makes their runs; while the Fence waits, they are not made. A failed step is retried at the next
+// interval. While database.Clock has a DeletionErr nothing is deleted because of its age; garbage
+// that needs no grace period is still freed.
 func (s *Service) Run(ctx context.Context, control *task.Control) {
 	waits := func(err error) bool { return errors.Is(err, history.ErrFenceWaits) || errors.Is(err, errAge) }
 	free := s.byAge(s.freeGarbage)
@@ -68,7 +67,6 @@ func (s *Service) Run(ctx context.Context, control *task.Control) {
 	control.Define(task.Versions, waits, s.byAge(s.purgeVersions))
 	control.Define(task.Rules, waits, s.byAge(s.applyRules))
 	control.Define(task.Changes, waits, s.byAge(s.purgeChanges))
-	control.Define(task.Roots, waits, s.ComputeRoots)
 	control.Define(task.RestoreReserve, waits, func(context.Context) (int64, error) { return 0, s.opt.Restore() })
 	control.Define(task.Sweep, waits, s.byAge(func(ctx context.Context) (int64, error) {
 		swept, err := s.SweepOrphans(ctx)
@@ -96,14 +94,6 @@ func (s *Service) Run(ctx context.Context, control *task.Control) {
 	})
 	tasks.Go(func() {
 		control.Repeat(ctx, min(firstSweep, s.opt.SweepEvery), s.opt.SweepEvery, func() { control.Do(ctx, task.Sweep) }, task.Sweep)
-	})
-	tasks.Go(func() {
-		control.Repeat(ctx, rootsEvery, rootsEvery, func() {
-			// If there is nothing to do, it is no run.
-			if some, err := s.meta.Treeless(ctx, metastore.ContentID{}, 1); err == nil && len(some) > 0 {
-				control.Do(ctx, task.Roots)
-			}
-		}, task.Roots)
 	})
 	tasks.Go(func() { s.Checker.Run(ctx, control, waits) })
 	tasks.Wait()

@@ -88,10 +88,6 @@ type Options struct {
 	// means the byte store's Open.
 	OpenStored bytestore.OpenFunc
 
-	// Uncached has the objects past a cache, for bytes that are read once. nil means the byte
-	// store.
-	Uncached bytestore.Reader
-
 	// HealFrom is a second store, from which Heal repairs what is damaged. nil means that there is
 	// none.
 	HealFrom integrity.HealSource
@@ -132,7 +128,6 @@ type Service struct {
 	pins     *pins
 	deletes  chan struct{} // semaphore of maxDeletes requests to the byte store
 	retries  *retries      // of contents that could not be freed
-	rootless *retries      // of contents that could not be read for their roots
 
 	wakeup  chan struct{} // holds an element if Run has to look for garbage
 	holds   atomic.Bool   // garbage was held when it was looked at last
@@ -175,9 +170,6 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 			return bytes.Open(ctx, name, off, n)
 		}
 	}
-	if opt.Uncached == nil {
-		opt.Uncached = bytes
-	}
 	if opt.Found == nil {
 		opt.Found = func(metastore.Damage) {}
 	}
@@ -202,7 +194,6 @@ func New(meta Metadata, bytes bytestore.Store, opt Options) *Service {
 		pins:     newPins(),
 		deletes:  make(chan struct{}, maxDeletes),
 		retries:  newRetries(),
-		rootless: newRetries(),
 		wakeup:   make(chan struct{}, 1),
 	}
 	s.Checker = integrity.New(meta, bytes, integrity.Options{

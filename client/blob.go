@@ -24,7 +24,6 @@ type Blob struct {
 	LastModified time.Time
 	Expires      time.Time // zero: never
 	SHA256       []byte    // 32 bytes, if the writer sent it
-	MerkleRoot   string    // 0x and 64 digits, once the server knows it; a listing has it on request
 	Version      string    // its id; "" if the account does not keep versions
 	Lock         Lock      // its own; only a HEAD, a GET and Versions return it
 
@@ -116,7 +115,7 @@ func (c *Client) Delete(ctx context.Context, account, name string, o DeleteOptio
 func parseBlob(name string, h http.Header, size int64) (Blob, error) {
 	b := Blob{
 		Name: name, Size: size, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"), Version: h.Get(wire.HeaderBlobVersion),
-		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: h.Get("Content-Language"), MerkleRoot: h.Get(wire.HeaderRoot),
+		ContentDisposition: h.Get("Content-Disposition"), ContentLanguage: h.Get("Content-Language"),
 	}
 	for field, values := range h {
 		if meta, ok := strings.CutPrefix(field, wire.HeaderBlobMeta); ok && len(values) > 0 {

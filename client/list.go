@@ -18,7 +18,6 @@ type ListOptions struct {
 	After     string // only names after it, in byte order
 	PageSize  int    // entries in a response, 1 to 1,000; 0 means 1,000
 	Metadata  bool   // requests the writer's further headers: see Blob
-	Roots     bool   // requests the Merkle roots: see Blob
 }
 
 // Entry is an entry of List: a blob or, with a delimiter, a group of names.
@@ -52,14 +51,9 @@ func (o *ListOptions) request(name, path string) *request {
 	setNonEmpty(r.query, "prefix", o.Prefix)
 	setNonEmpty(r.query, "delimiter", o.Delimiter)
 	setNonEmpty(r.query, "after", o.After)
-	var include []string
 	if o.Metadata {
-		include = append(include, "metadata")
+		r.query.Set("include", "metadata")
 	}
-	if o.Roots {
-		include = append(include, "roots")
-	}
-	setNonEmpty(r.query, "include", strings.Join(include, ","))
 	if o.PageSize > 0 {
 		r.query.Set("limit", strconv.Itoa(o.PageSize))
 	}
@@ -128,7 +122,7 @@ func merged[B any](blobs []B, prefixes []string, name func(*B) string) iter.Seq2
 
 // blobOf returns a blob as a response describes it.
 func blobOf(b *wire.Blob) Blob {
-	return Blob{Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, LastModified: b.LastModified, Expires: b.Expires, MerkleRoot: b.MerkleRoot,
+	return Blob{Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, LastModified: b.LastModified, Expires: b.Expires,
 		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata}
 }
 

@@ -16,7 +16,7 @@ var allCases = [][]Case{
 	metadataCases, tooLongCases, wrongCacheControlCases, wrongMetadataCases, cachingCases, expiryCases,
 	copyCases, copySizeCases, wrongCopyCases, moveCases, moveSizeCases, hiddenCopyCases,
 	listCases, listAfterCases, moreListCases, wrongListCases, accountListCases,
-	changeCases, wrongChangesCases, webhookCases, rootCases,
+	changeCases, wrongChangesCases, webhookCases,
 	uploadCases, wrongPartCases, wrongUploadListCases, wrongUploadStatusCases, gapCases, wrongBeginCases,
 	sessionCases, unknownSessionCases, wrongSessionCases, wrongKeyCases, jsonCases,
 	methodCases, unknownRouteCases, headOfRouteCases, nosniffCases, errorCases, serviceCases,

@@ -84,15 +84,6 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 	testenv.OK(t, err)
 	sender := webhook.New(meta, webhook.Options{Secrets: secrets})
 	webhooks := &admin.WebhookOptions{Secrets: secrets, CheckURL: sender.CheckURL, Test: sender.Test}
-	blobs := blob.New(meta, memory.New(), blob.Options{})
-	settling.Go(func() {
-		task.Repeat(ctx, rootsEvery, rootsEvery, func() {
-			_, err := blobs.ComputeRoots(ctx)
-			if ctx.Err() == nil {
-				testenv.Is(t, err, nil, "roots")
-			}
-		})
-	})
 	returns, err := metering.NewReturns(soldSessions, channels, filepath.Join(dir, "returns"), log)
 	testenv.OK(t, err)
 	places := access.NewPlaces(meta, reads, 0)
@@ -100,7 +91,7 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 	t.Cleanup(hub.Close)
 	config := httpapi.Config{
 		Payment: terms, Version: "test", Sessions: soldSessions, Channels: channels, Returns: returns, Reads: reads,
-		Blobs: blobs, Changes: hub,
+		Blobs: blob.New(meta, memory.New(), blob.Options{}), Changes: hub,
 		Config: exchange.Config{Log: log, Ready: func(context.Context) error { return nil }},
 		Faucet: reads == access.ReadsPaid && described == nil, Inspection: meta,
 		Census: meta.Census, Admin: admin.New(meta, admin.Options{Places: places, Webhooks: webhooks}), Places: places,
@@ -114,9 +105,6 @@ func open(t testing.TB, reads access.Reads, described *access.NewKey) (handler *
 	testenv.OK(t, err)
 	return handler, key
 }
-
-// rootsEvery is how often new blobs' roots are computed.
-const rootsEvery = 50 * time.Millisecond
 
 // serve serves a service on the loopback interface, and behind a proxy if wrap is not
 // nil.

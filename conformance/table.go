@@ -23,7 +23,6 @@ const (
 	copying        = "Copying and moving"
 	listing        = "Listing blobs"
 	changesRules   = "Changes"
-	rootRules      = "Roots and proofs"
 	listAccounts   = "Listing accounts"
 	sessions       = "Sessions"
 	channels       = "Channels"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"sluice/access"
@@ -176,7 +175,6 @@ func (s *Server) readConditions(x *call, size int64) headers.Conditions {
 	if x.Request.Method == http.MethodHead {
 		x.Fields.Remove("Etag")
 		x.Fields.Remove(wire.HeaderReprDigest)
-		x.Fields.Remove(wire.HeaderRoot)
 	}
 	return conditions.Unevaluated()
 }
@@ -262,14 +260,6 @@ func (s *Server) setBlobHeaders(x *call, b *metastore.Blob, v headers.Validators
 	if b.SHA256 != nil {
 		x.Fields.Set(wire.HeaderReprDigest, headers.FormatDigest(b.SHA256))
 	}
-	setRoot(x, b)
-}
-
-// setRoot sets a blob's root, once it is known.
-func setRoot(x *call, b *metastore.Blob) {
-	if root, known := blob.RootOf(b); known {
-		x.Fields.Set(wire.HeaderRoot, root.String())
-	}
 }
 
 // setVersion sets a version's id, if the account keeps it.
@@ -317,12 +307,8 @@ func (s *Server) setPublicCacheControl(x *call, b *metastore.Blob, stated string
 	x.Fields.Set("Cache-Control", value)
 }
 
-// The parameter include's values, with which a listing has metadata and roots.
-const (
-	includeMetadata = "metadata"
-	includeRoots    = "roots"
-	includeBoth     = includeMetadata + "," + includeRoots
-)
+// includeMetadata is the parameter include's value with which a listing has metadata.
+const includeMetadata = "metadata"
 
 // describe sets the members that have a blob's metadata.
 func describe(out *wire.Blob, m headers.Metadata) {
@@ -356,13 +342,11 @@ func listQuery(x *call) (q query, of metastore.ListQuery, err error) {
 		return nil, of, err
 	}
 	include := q.text("include")
-	switch include {
-	case "", includeMetadata, includeRoots, includeBoth:
-	default:
-		err = fmt.Errorf("%w: include can only be %s, %s or %s", exchange.ErrParameter, includeMetadata, includeRoots, includeBoth)
+	if include != "" && include != includeMetadata {
+		err = fmt.Errorf("%w: include can only be %s", exchange.ErrParameter, includeMetadata)
 	}
 	of.Prefix, of.Delimiter, of.After = q.text("prefix"), q.text("delimiter"), q.text("after")
-	of.Bytes, of.Metadata, of.Roots = exchange.PageBytes, strings.HasPrefix(include, includeMetadata), strings.HasSuffix(include, includeRoots)
+	of.Bytes, of.Metadata = exchange.PageBytes, include != ""
 	return q, of, err
 }
 
@@ -377,13 +361,13 @@ func (s *Server) listBlobs(x *call) error {
 	}
 	out := wire.BlobPage{Prefixes: page.Prefixes, Next: page.Next}
 	for _, b := range page.Blobs {
-		out.Blobs = append(out.Blobs, listed(x, of.Account, &b, of.Roots))
+		out.Blobs = append(out.Blobs, listed(x, of.Account, &b))
 	}
 	return writePage(x, out, len(out.Blobs)+len(out.Prefixes))
 }
 
 // listed returns a list's entry, as far as the caller may know it.
-func listed(x *call, account string, b *metastore.Blob, roots bool) wire.Blob {
+func listed(x *call, account string, b *metastore.Blob) wire.Blob {
 	one := wire.Blob{Name: b.Name, Size: b.Size, LastModified: b.Modified, Expires: b.Expires}
 	rule := x.rules.At(b.Name)
 	described, summed := exchange.ListShows(rule, b.Size, x.HoldsRead(account, b.Name) || x.Local && rule.Reads != access.ReadsPaid)
@@ -393,9 +377,6 @@ func listed(x *call, account string, b *metastore.Blob, roots bool) wire.Blob {
 	}
 	if summed {
 		one.ETag = checksum.ETag(b.Size, b.CRC64)
-		if root, known := blob.RootOf(b); known && roots {
-			one.MerkleRoot = root.String()
-		}
 	}
 	return one
 }

@@ -358,9 +358,6 @@ func (s *Server) writeCopied(x *call, b metastore.Blob) error {
 	if !s.withholds(x, b.Size) {
 		x.Fields.Set("Etag", v.ETag)
 		out.ETag = v.ETag
-		if root, known := blob.RootOf(&b); known {
-			out.MerkleRoot = root.String()
-		}
 	}
 	out.ContentType = b.ContentType
 	describe(&out.Blob, headers.Metadata(b.Metadata))

@@ -28,7 +28,7 @@ import (
 // blobHeaders are the headers that describe a blob, a part of it, or the charge for it. An error
 // response has none of them.
 var blobHeaders = []string{
-	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderBlobVersion, wire.HeaderRoot, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
+	"Accept-Ranges", wire.HeaderBlobExpires, wire.HeaderBlobVersion, wire.HeaderChunksetsCharged, wire.HeaderChunksetsLeft,
 	"Content-Disposition", "Content-Encoding", "Content-Language", "Content-Length", "Content-Range",
 	"Content-Security-Policy", "Content-Type", "Etag", "Expires", "Last-Modified", wire.HeaderReprDigest,
 }

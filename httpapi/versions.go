@@ -145,7 +145,7 @@ func (s *Server) listVersions(x *call) error {
 	}
 	for _, b := range page.Versions {
 		one := wire.Version{
-			Blob: listed(x, asked.Account, &b, asked.Roots), Version: metastore.VersionOf(&b).String(), Current: b.Since.IsZero(), Deleted: b.Mark, By: b.By, Since: b.Since, Until: b.Until, Lock: admin.LockOf(b.Lock),
+			Blob: listed(x, asked.Account, &b), Version: metastore.VersionOf(&b).String(), Current: b.Since.IsZero(), Deleted: b.Mark, By: b.By, Since: b.Since, Until: b.Until, Lock: admin.LockOf(b.Lock),
 		}
 		if b.Mark {
 			one.ETag, one.ContentType = "", ""

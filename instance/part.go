@@ -91,7 +91,7 @@ func (s *selection) hasAccount(of any) bool {
 // replaces reports whether a table's rows in the target are replaced. Tables from which rows
 // selects none have rows that every instance needs.
 func (s *selection) replaces(table string) bool {
-	return !s.partial() || slices.Contains([]string{"blobs", "keeping", "starts", "extents", "trees", "shares"}, table)
+	return !s.partial() || slices.Contains([]string{"blobs", "keeping", "starts", "extents", "shares"}, table)
 }
 
 // rows returns a table's rows that are restored. A part of a backup has blobs without
@@ -111,7 +111,7 @@ func (s *selection) rows(t *backup.Table, rows [][]any) [][]any {
 	case "keeping":
 		account := slices.Index(t.Columns, "account")
 		return slices.DeleteFunc(rows, func(row []any) bool { return !s.hasAccount(row[account]) })
-	case "starts", "extents", "trees":
+	case "starts", "extents":
 		content := slices.Index(t.Columns, "content")
 		return slices.DeleteFunc(rows, func(row []any) bool {
 			id, _ := row[content].([]byte)

@@ -19,12 +19,11 @@ import (
 	"sluice/test/testenv"
 )
 
-// versionsSchema is the schema since which blobs have versions, webhooksSchema the one since which
-// there are webhooks, rootsSchema the one with roots. Schemas between them have the same backups.
+// versionsSchema is the schema since which blobs have versions, and webhooksSchema the one since
+// which there are webhooks. Others have the backups of those before them.
 const (
 	versionsSchema = 33
 	webhooksSchema = 36
-	rootsSchema    = 37
 )
 
 // asOlder copies a backup into a new repository as a version with an older schema has made it.
@@ -42,14 +41,10 @@ func asOlder(t *testing.T, from *backup.Repository, schema int) *backup.Reposito
 	var retained [][]any
 	for i := range was.Tables {
 		table := &was.Tables[i]
-		if table.Name == backup.BodiesTable || schema < versionsSchema && (table.Name == "keeping" || table.Name == "rules") || table.Name == "webhooks" || table.Name == "trees" {
+		if table.Name == backup.BodiesTable || schema < versionsSchema && (table.Name == "keeping" || table.Name == "rules") || table.Name == "webhooks" {
 			continue
 		}
 		columns := slices.Clone(table.Columns)
-		if table.Name == "blobs" { // the columns root and tree are the last ones
-			columns = columns[:len(columns)-2]
-		}
-		unrooted := len(columns)
 		unversioned := schema < versionsSchema && columns[len(columns)-1] == "version" && table.Name != "aliases_version" && len(columns) > 3
 		if unversioned {
 			columns = columns[:len(columns)-1]
@@ -66,8 +61,6 @@ func asOlder(t *testing.T, from *backup.Repository, schema int) *backup.Reposito
 		testenv.OK(t, w.Table(table.Name, columns, table.Key))
 		testenv.OK(t, from.Rows(t.Context(), table, func(rows [][]any) error {
 			for i, row := range rows {
-				row = row[:unrooted]
-				rows[i] = row
 				if unversioned {
 					row = row[:len(columns)]
 					rows[i] = row
@@ -166,7 +159,7 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 	testenv.OK(t, s.Close())
 	current := newRepository()
 	backedUp(t, data, current)
-	for _, schema := range []int{database.DevelopmentSchema, database.OldestSchema, grantsSchema, versionsSchema, webhooksSchema - 1, rootsSchema - 1} {
+	for _, schema := range []int{database.DevelopmentSchema, database.OldestSchema, grantsSchema, versionsSchema, webhooksSchema - 1} {
 		older := asOlder(t, current, schema)
 		m := testenv.Must(older.Open(t.Context(), ""))(t)
 		folder := Location{Data: filepath.Join(testenv.MemoryDir(t), "to")}
@@ -193,7 +186,7 @@ func TestRestoreOfAnOlderSchema(t *testing.T) {
 			t.Errorf("a backup with the schema %d: %v", schema, err)
 		}
 	}
-	testenv.Equal(t, storage.Schema(), rootsSchema, "the schema of which the tests restore all older ones")
+	testenv.Equal(t, storage.Schema(), webhooksSchema, "the schema of which the tests restore all older ones")
 }
 
 // restoreOlder restores a backup, checks the instance and reads its blobs.

@@ -28,16 +28,13 @@ func (id ContentID) String() string { return hex.EncodeToString(id[:]) }
 
 // Blob is a blob's metadata. Account and Name are stored and ordered as bytes.
 type Blob struct {
-	Account  string
-	Name     string
-	Content  ContentID
-	Size     int64  // bytes
-	CRC64    uint64 // the content's CRC-64/NVME; with Size it makes the ETag
-	PartSize int64  // size of every part except the last; 0: one part, number 0; or UnevenParts
-	SHA256   []byte // the content's; nil if it is not known
-	// Root is the content's Merkle root, and Tree has what proofs of its ranges need, too: see
-	// Roots. nil: not known yet. An empty content has neither.
-	Root, Tree  []byte
+	Account     string
+	Name        string
+	Content     ContentID
+	Size        int64  // bytes
+	CRC64       uint64 // the content's CRC-64/NVME; with Size it makes the ETag
+	PartSize    int64  // size of every part except the last; 0: one part, number 0; or UnevenParts
+	SHA256      []byte // the content's; nil if it is not known
 	ContentType string // as the writer stated it; may be empty
 	Metadata    string // the blob's other headers by its writer: any bytes, returned unchanged; may be empty
 	Owner       string // the owner who is charged for the blob, see Usage; empty: none
@@ -181,7 +178,6 @@ type ListQuery struct {
 	Limit     int    // greatest number of entries, names and groups together; at least 1
 	Bytes     int64  // the page's greatest size, see database.EntryCharge; 0: no bound
 	Metadata  bool   // whether the page's blobs have their Metadata; otherwise it is empty
-	Roots     bool   // whether they have their Root; no page has a Tree
 }
 
 // Page is a listing's page. Blobs and Prefixes are each sorted in byte order.

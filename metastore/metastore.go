@@ -78,5 +78,4 @@ type Store interface {
 	Rules
 	Changes
 	Webhooks
-	Roots
 }

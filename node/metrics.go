@@ -47,7 +47,6 @@ func (n *Node) registerMetrics() {
 	registerWebhooks(set, n.webhooks)
 	registerScrub(set, n.stores.Meta, n.config.ScrubPeriod, n.blobs)
 	registerChanges(set, n.stores.Meta)
-	registerRoots(set, n.stores.Meta)
 	registerCensus(set, n.census)
 	registerSessions(set, n.sessions)
 	registerChannels(set, n.channels)
@@ -76,7 +75,6 @@ func DescribeMetrics() []metrics.Metric {
 	registerWebhooks(set, nil)
 	registerScrub(set, nil, 0, nil)
 	registerChanges(set, nil)
-	registerRoots(set, nil)
 	registerCensus(set, nil)
 	registerSessions(set, nil)
 	registerChannels(set, nil)
@@ -158,7 +156,7 @@ func registerTasks(set *metrics.Set, tasks *taskLog) {
 		func(name string) int64 { return tasks.of(name).runs })
 	set.Counters("sluice_task_failures_total", "Runs that failed, at least in part.", "task", names,
 		func(name string) int64 { return tasks.of(name).failures })
-	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment, extents that were counted, checked or healed, objects that were listed, contents whose roots were computed.", "task", names,
+	set.Counters("sluice_task_handled_total", "What the runs handled: contents that were freed, rows that were purged, orphans that were deleted, settlements that were collected, channels with an expired payment, extents that were counted, checked or healed, objects that were listed.", "task", names,
 		func(name string) int64 { return tasks.of(name).handled })
 	set.Gauges("sluice_task_interval_seconds", "Time between two runs.", "task", timed,
 		func(name string) float64 { return tasks.every[task.Name(name)].Seconds() })
@@ -314,18 +312,6 @@ func registerChanges(set *metrics.Set, meta metastore.Store) {
 		metrics.GaugeOf("sluice_changes_oldest_timestamp_seconds", "When the oldest change was recorded, in seconds since 1970. Absent while there is none.",
 			func(c metastore.ChangeTotals) float64 { return seconds(c.Oldest) }),
 		metrics.GaugeOf("sluice_changes_evicted", "Changes that were removed early, ever, because their owner had too many.", func(c metastore.ChangeTotals) float64 { return float64(c.Evicted) }),
-	)
-}
-
-// registerRoots registers the backlog of contents without a Merkle root.
-func registerRoots(set *metrics.Set, meta metastore.Store) {
-	metrics.Sample(set, func(ctx context.Context) (metastore.TreelessTotals, error) {
-		return meta.TreelessTotals(database.WithPatience(ctx, queryPatience))
-	},
-		metrics.GaugeOf("sluice_rootless_contents", "Contents that wait until their Merkle root is computed, at most 100,000.",
-			func(t metastore.TreelessTotals) float64 { return float64(t.Contents) }),
-		metrics.GaugeOf("sluice_rootless_oldest_timestamp_seconds", "When the oldest of them was begun to be stored, in seconds since 1970. Absent while there is none.",
-			func(t metastore.TreelessTotals) float64 { return seconds(t.Oldest) }),
 	)
 }
 

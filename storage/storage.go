@@ -407,7 +407,7 @@ func (s *Stores) BlobOptions() blob.Options {
 	}
 	opt.MayDelete, opt.KeptBefore, opt.NewID = s.History.MayDelete, s.History.KeptBefore, s.History.NewID
 	if s.remote {
-		opt.ExtentSize, opt.Uncached = remoteExtentSize, s.objects
+		opt.ExtentSize = remoteExtentSize
 	}
 	return opt
 }

@@ -55,11 +55,10 @@ const (
 	HeaderIdempotencyKey    = "Idempotency-Key"
 	HeaderContentDigest     = "Content-Digest"
 	HeaderReprDigest        = "Repr-Digest"
-	HeaderFault             = "Sluice-Fault"     // a fault's rule for this request; only on a local instance
-	HeaderBlobMeta          = "Blob-Meta-"       // begins the names of a blob's custom headers
-	HeaderRoot              = "Blob-Merkle-Root" // as package commit writes it
-	HeaderBlobVersion       = "Blob-Version"     // the version's id that was made or read
-	HeaderBlobDeleted       = "Blob-Deleted"     // "true": the version marks that the blob was deleted
+	HeaderFault             = "Sluice-Fault" // a fault's rule for this request; only on a local instance
+	HeaderBlobMeta          = "Blob-Meta-"   // begins the names of a blob's custom headers
+	HeaderBlobVersion       = "Blob-Version" // the version's id that was made or read
+	HeaderBlobDeleted       = "Blob-Deleted" // "true": the version marks that the blob was deleted
 	HeaderRetainMode        = "Blob-Retain-Mode"
 	HeaderRetainUntil       = "Blob-Retain-Until"
 	HeaderHold              = "Blob-Hold"         // "true": the version has a legal hold
@@ -74,7 +73,6 @@ type Blob struct {
 	ContentType  string    `json:"contentType,omitempty"` // empty: shown only to who may read
 	LastModified time.Time `json:"lastModified"`
 	Expires      time.Time `json:"expires,omitzero"`
-	MerkleRoot   string    `json:"merkleRoot,omitempty"` // once it is known; in a list with include=roots
 
 	// Only with include=metadata, if the writer stated them.
 	CacheControl       string `json:"cacheControl,omitempty"`

@@ -127,8 +127,6 @@ function properties(response, blob) {
   if (blob.etag) rows.push(["ETag", copied(blob.etag, "ETag")]);
   const digest = /sha-256=:([^:]+):/.exec(response.headers.get("Repr-Digest") ?? "")?.[1];
   if (digest) rows.push(["SHA-256", copied(Array.from(atob(digest), (c) => c.charCodeAt(0).toString(16).padStart(2, "0")).join(""), "SHA-256")]);
-  const root = response.headers.get("Blob-Merkle-Root");
-  if (root) rows.push(["Merkle root", copied(root, "Merkle root")]);
   for (const [header, title] of shownHeaders) {
     const value = response.headers.get(header);
     if (value) rows.push([title, visible(value)]);

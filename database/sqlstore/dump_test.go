@@ -147,16 +147,6 @@ func (f *filler) uneven(id string, parts int) {
 	f.note(f.CompleteUneven(f.ctx, id, int64(parts), chosen, 1<<63, "", nil))
 }
 
-// rooted gives a blob a root with three rows of a tree.
-func (f *filler) rooted(account, name string) {
-	b, err := f.Blob(f.ctx, account, name)
-	f.note(b, err)
-	for i := range int64(3) {
-		f.note(nil, f.AddTreeRow(f.ctx, b.Content, metastore.TreeRow{Index: i, Hashes: []byte{byte(i)}}))
-	}
-	f.note(nil, f.SetRoots(f.ctx, []metastore.ContentRoot{{Content: b.Content, Root: make([]byte, 32), Tree: metastore.TreeInRows}}))
-}
-
 // fill inserts rows into every table, of every kind.
 func fill(tb testing.TB, s *Store, parts int) {
 	tb.Helper()
@@ -171,7 +161,6 @@ func fill(tb testing.TB, s *Store, parts int) {
 	f.blob("account", "empty")
 	f.blob("b", "object", objectExtent("00-first", 1<<20+5))
 	f.note(f.CopyBlob(f.ctx, metastore.Copy{From: metastore.BlobName{Account: "b", Name: "object"}, To: metastore.Blob{Account: "b", Name: "shared"}}))
-	f.rooted("b", "object")
 	f.deleted("account", "deleted")
 	f.upload("committed", parts)
 	f.note(f.CompleteUpload(f.ctx, "committed", int64(parts), 2*int64(parts), 1<<63, nil))

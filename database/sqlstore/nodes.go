@@ -21,7 +21,7 @@ func (s *Store) Join(ctx context.Context, id, settings string, n database.Node, 
 			return err
 		}
 		var other string
-		others, err := engine.Collect(t.Tx, `SELECT joint FROM nodes WHERE id <> $1 AND expires > $2`, engine.Args{[]byte(id), now.UnixMicro()}, engine.Args{&other}, &other)
+		others, err := engine.Collect(t.Tx, `SELECT common FROM nodes WHERE id <> $1 AND expires > $2`, engine.Args{[]byte(id), now.UnixMicro()}, engine.Args{&other}, &other)
 		if err != nil {
 			return err
 		}
@@ -36,8 +36,8 @@ func (s *Store) Join(ctx context.Context, id, settings string, n database.Node, 
 				return err
 			}
 		}
-		_, err = t.Exec(`INSERT INTO nodes (id, joint, expires, name, version, reason, since, leads) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-			ON CONFLICT (id) DO UPDATE SET joint = excluded.joint, expires = excluded.expires, name = excluded.name,
+		_, err = t.Exec(`INSERT INTO nodes (id, common, expires, name, version, reason, since, leads) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT (id) DO UPDATE SET common = excluded.common, expires = excluded.expires, name = excluded.name,
 				version = excluded.version, reason = excluded.reason, since = excluded.since, leads = excluded.leads`,
 			[]byte(id), []byte(settings), now.Add(ttl).UnixMicro(), engine.OptionalColumn(n.Name), engine.OptionalColumn(n.Version), engine.OptionalColumn(n.Reason), engine.Micros(n.Since), engine.FlagColumn(n.Leads))
 		return err

@@ -21,20 +21,19 @@ const (
 	Scrub             Name = "scrub"              // reads and checks stored bytes (extents)
 	Compare           Name = "compare"            // looks for objects that are missing (objects)
 	Heal              Name = "heal"               // repairs damaged extents (extents)
-	Roots             Name = "roots"              // computes contents' roots (contents)
 	Census            Name = "census"             // counts stored things, for the metrics (extents)
 )
 
 // Names are all tasks.
-var Names = []Name{FreeGarbage, Purge, Versions, Rules, Changes, Webhooks, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Roots, Census}
+var Names = []Name{FreeGarbage, Purge, Versions, Rules, Changes, Webhooks, RestoreReserve, Sweep, Settle, ReviewSettlements, Scrub, Compare, Heal, Census}
 
 // rare are the tasks with a few runs a day at most.
 var rare = map[Name]bool{Sweep: true, Scrub: true, Compare: true}
 
-// Pausable are the tasks that an operator may pause: those that delete, deliver, or only compute.
-// All other tasks find and repair damage while there is an intact copy, collect payments before
-// they expire, or keep the disk's reserve, so that a forgotten pause would lose data or money.
-var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Changes: true, Webhooks: true, Sweep: true, Roots: true, Census: true}
+// Pausable are the tasks that an operator may pause: those that delete, deliver, or only count. All
+// other tasks find and repair damage while there is an intact copy, collect payments before they
+// expire, or keep the disk's reserve, so that a forgotten pause would lose data or money.
+var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Changes: true, Webhooks: true, Sweep: true, Census: true}
 
 // Waiting are the tasks that delete by accounts' settings. They are paused with a reason when the
 // instance was restored or recovered and when a clock was set, until an operator has seen what they
@@ -42,7 +41,7 @@ var Pausable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rul
 var Waiting = []Name{Versions, Rules}
 
 // Startable are the tasks that an operator may start. The others run every second or minute.
-var Startable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Changes: true, Sweep: true, Scrub: true, Compare: true, Heal: true, Roots: true, Census: true}
+var Startable = map[Name]bool{FreeGarbage: true, Purge: true, Versions: true, Rules: true, Changes: true, Sweep: true, Scrub: true, Compare: true, Heal: true, Census: true}
 
 // Run is a task's run that has ended.
 type Run struct {

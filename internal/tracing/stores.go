@@ -553,48 +553,6 @@ func (d tracedDatabase) AdvanceWebhook(ctx context.Context, id string, from, to 
 	return d.Database.AdvanceWebhook(ctx, id, from, to)
 }
 
-// Treeless implements metastore.Roots.
-func (d tracedDatabase) Treeless(ctx context.Context, after metastore.ContentID, limit int) (_ []metastore.ContentID, err error) {
-	ctx, span := d.begin(ctx, "metastore.Treeless")
-	defer span.end(&err)
-	return d.Database.Treeless(ctx, after, limit)
-}
-
-// OpenTreeless implements metastore.Roots.
-func (d tracedDatabase) OpenTreeless(ctx context.Context, content metastore.ContentID) (_ metastore.Blob, _ []metastore.Extent, err error) {
-	ctx, span := d.begin(ctx, "metastore.OpenTreeless")
-	defer span.end(&err)
-	return d.Database.OpenTreeless(ctx, content)
-}
-
-// TreelessTotals implements metastore.Roots.
-func (d tracedDatabase) TreelessTotals(ctx context.Context) (_ metastore.TreelessTotals, err error) {
-	ctx, span := d.begin(ctx, "metastore.TreelessTotals")
-	defer span.end(&err)
-	return d.Database.TreelessTotals(ctx)
-}
-
-// AddTreeRow implements metastore.Roots.
-func (d tracedDatabase) AddTreeRow(ctx context.Context, content metastore.ContentID, row metastore.TreeRow) (err error) {
-	ctx, span := d.begin(ctx, "metastore.AddTreeRow")
-	defer span.end(&err)
-	return d.Database.AddTreeRow(ctx, content, row)
-}
-
-// TreeRow implements metastore.Roots.
-func (d tracedDatabase) TreeRow(ctx context.Context, content metastore.ContentID, level int, index int64) (_ []byte, err error) {
-	ctx, span := d.begin(ctx, "metastore.TreeRow")
-	defer span.end(&err)
-	return d.Database.TreeRow(ctx, content, level, index)
-}
-
-// SetRoots implements metastore.Roots.
-func (d tracedDatabase) SetRoots(ctx context.Context, list []metastore.ContentRoot) (err error) {
-	ctx, span := d.begin(ctx, "metastore.SetRoots")
-	defer span.end(&err)
-	return d.Database.SetRoots(ctx, list)
-}
-
 // CreateSession implements ledger.Sessions.
 func (d tracedDatabase) CreateSession(ctx context.Context, s ledger.Session, idem *database.Idempotency) (_ ledger.Session, err error) {
 	ctx, span := d.begin(ctx, "metastore.CreateSession")

@@ -12,6 +12,6 @@ import (
 func Checks() []dbtest.Check {
 	return slices.Concat(
 		blobChecks, openBlobChecks, copyChecks, moveChecks, copyRaceChecks, nameChecks, listChecks, uploadChecks, uploadRaceChecks, unevenChecks, aliasChecks,
-		usageChecks, usageRaceChecks, accountChecks, garbageChecks, integrityChecks, purgeChecks, versionChecks, lockChecks, ruleChecks, changeChecks, webhookChecks, rootChecks, historyChecks(),
+		usageChecks, usageRaceChecks, accountChecks, garbageChecks, integrityChecks, purgeChecks, versionChecks, lockChecks, ruleChecks, changeChecks, webhookChecks, historyChecks(),
 	)
 }

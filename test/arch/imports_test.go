@@ -254,7 +254,7 @@ func mayImport(dir string) (allowed []string, ok bool) {
 	case within(dir, "metering"):
 		return slices.Concat([]string{"internal", "wire"}, services, money), true
 	case within(dir, "blob"):
-		return append([]string{"internal", "history", "integrity", "checksum", "commit", "micropay", "access/actions"}, bytes...), true
+		return append([]string{"internal", "history", "integrity", "checksum", "micropay", "access/actions"}, bytes...), true
 	case within(dir, "integrity"):
 		return append([]string{"internal/task", "history"}, bytes...), true
 	case within(dir, "history"):

@@ -92,7 +92,6 @@ type printedBlob struct {
 	Modified           time.Time         `json:"modified,omitzero"`
 	Expires            time.Time         `json:"expires,omitzero"`
 	SHA256             string            `json:"sha256,omitempty"` // hexadecimal
-	MerkleRoot         string            `json:"merkleRoot,omitempty"`
 	CacheControl       string            `json:"cacheControl,omitempty"`
 	ContentDisposition string            `json:"contentDisposition,omitempty"`
 	ContentLanguage    string            `json:"contentLanguage,omitempty"`
@@ -110,7 +109,7 @@ type retention struct {
 func newPrintedBlob(account string, b client.Blob) printedBlob {
 	p := printedBlob{
 		Account: account, Name: b.Name, Size: b.Size, ETag: b.ETag, ContentType: b.ContentType, Modified: b.LastModified, Expires: b.Expires,
-		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata, Hold: b.Lock.Hold, MerkleRoot: b.MerkleRoot,
+		CacheControl: b.CacheControl, ContentDisposition: b.ContentDisposition, ContentLanguage: b.ContentLanguage, Metadata: b.Metadata, Hold: b.Lock.Hold,
 	}
 	if b.Lock.Mode != "" {
 		p.Retention = &retention{b.Lock.Mode, b.Lock.Until}

@@ -52,7 +52,7 @@ func (c *Stat) printVersion(ctx context.Context, console *cli.Console, from *cli
 	if err == nil && !e.Deleted {
 		var b client.Blob
 		b, err = from.HeadVersion(ctx, of.Account, of.Name, e.Version)
-		e.SHA256, e.MerkleRoot = b.SHA256, b.MerkleRoot
+		e.SHA256 = b.SHA256
 	}
 	if err != nil {
 		return blobError(of, err)
@@ -98,7 +98,6 @@ func blobFacts(of operand.Remote, b client.Blob) [][2]string {
 		{"content type", b.ContentType},
 		{"modified", formatTime(b.LastModified)},
 		{"sha-256", fmt.Sprintf("%x", b.SHA256)},
-		{"merkle root", b.MerkleRoot},
 		{"cache control", b.CacheControl},
 		{"content disposition", b.ContentDisposition},
 		{"content language", b.ContentLanguage},

@@ -47,7 +47,6 @@ func AuditContents(t *engine.Tx, report func(format string, args ...any)) error 
 		{partsOfUploads, "content %v: its upload counts %d parts, and the bytes that it counts differ by %d; there are %d parts"},
 		{garbageOfUploads, "content %v is garbage since %d, but the open upload with %d parts and revision %d has it"},
 		{contentsOfNothing, "content %v: no blob has its parts %d to %d, of %d bytes, no upload has them, and they are not garbage"},
-		{treesOfNothing, "content %v: row %[3]d of level %[2]d of its tree has %[4]d bytes, and no blob and no garbage has the content"},
 		{bodiesOfNothing, "content %v: part %d has a body at byte %d of %d bytes that no extent has"},
 	} {
 		err := t.Each(check.query, nil, engine.Args{(*engine.ContentID)(&content), (*engine.Integer)(&part), (*engine.Integer)(&have), (*engine.Integer)(&want)}, func() error {
@@ -95,9 +94,6 @@ const (
 		UNION ALL SELECT content, 0, 0, 0, 1 FROM uploads WHERE state = 0
 		UNION ALL SELECT content, 0, 0, 0, 1 FROM garbage) c
 		GROUP BY content HAVING SUM(users) = 0`
-
-	treesOfNothing = `SELECT t.content, t.level, t.idx, CAST(length(t.hashes) AS BIGINT) FROM trees t
-		WHERE NOT EXISTS (SELECT 1 FROM blobs b WHERE b.content = t.content) AND NOT EXISTS (SELECT 1 FROM garbage g WHERE g.content = t.content)`
 
 	bodiesOfNothing = `SELECT b.content, b.part, b.off, CAST(length(b.body) AS BIGINT) FROM bodies b
 		WHERE NOT EXISTS (SELECT 1 FROM extents e WHERE e.content = b.content AND e.part = b.part AND e.off = b.off AND e.object IS NULL)`

@@ -48,7 +48,7 @@ type rowFill struct {
 const (
 	// rowOverhead is a cached row's memory without its variable parts, in bytes: the row, its key
 	// and its place in the cache.
-	rowOverhead = 578
+	rowOverhead = 470
 	// extentOverhead is the same for an extent.
 	extentOverhead = 128
 )
@@ -56,7 +56,7 @@ const (
 // weight returns about how many bytes of memory a row takes in the cache.
 func weight(k engine.RowKey, r *blobRow) uint32 {
 	size, variable := rowOverhead, len(k[0])+len(k[1])+len(k[2])
-	variable += len(r.blob.SHA256) + len(r.blob.Root) + len(r.blob.Tree) + len(r.blob.ContentType) + len(r.blob.Metadata) + len(r.blob.Owner) + len(r.blob.By)
+	variable += len(r.blob.SHA256) + len(r.blob.ContentType) + len(r.blob.Metadata) + len(r.blob.Owner) + len(r.blob.By)
 	for i := range r.first {
 		size += extentOverhead
 		variable += len(r.first[i].Body) + len(r.first[i].Object) + 4*len(r.first[i].Blocks)

@@ -5,10 +5,10 @@ import (
 	"sluice/metastore"
 )
 
-// blobColumns are a blob's columns, in blobFields' order. Lists have some of the last ones, see
-// listed.
+// blobColumns are a blob's columns, in blobFields' order. blobColumnsAlone are the same without the
+// last one.
 const (
-	blobColumns      = blobColumnsAlone + `, root, tree, metadata`
+	blobColumns      = blobColumnsAlone + `, metadata`
 	blobColumnsAlone = `content, size, crc64, part_size, sha256, content_type, modified, expires, owner, shared_second, version`
 )
 
@@ -18,33 +18,15 @@ type storedBlob struct {
 	shared bool // whether a row in the table shares counts the blobs that have the content
 	rule   rule // the account's, if lockBlob returns it
 
-	key        engine.Args // the row's, if createBlob has set it
-	unsummed   bool        // whether the row has no checksum, if lockTreeless returns it
-	lockStored bool        // whether the lock of a blob that is committed is as an upload has stored it
+	lockStored bool // whether the lock of a blob that is committed is as an upload has stored it
 }
 
 func blobFields(b *metastore.Blob) engine.Args {
-	return append(listedFields(b), &b.Root, &b.Tree, (*engine.OptionalText)(&b.Metadata))
-}
-
-// listedFields are the fields of blobColumnsAlone.
-func listedFields(b *metastore.Blob) engine.Args {
 	return append(make(engine.Args, 0, 20), // callers append a few
 		(*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize),
 		&b.SHA256, &b.ContentType, (*engine.Instant)(&b.Modified), (*engine.Instant)(&b.Expires),
-		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*versionColumn)(b))
-}
-
-// listed returns the columns that a list reads, and their fields.
-func listed(b *metastore.Blob, q metastore.ListQuery) (columns string, fields engine.Args) {
-	columns, fields = blobColumnsAlone, listedFields(b)
-	if q.Roots {
-		columns, fields = columns+`, root`, append(fields, &b.Root)
-	}
-	if q.Metadata {
-		columns, fields = columns+`, metadata`, append(fields, (*engine.OptionalText)(&b.Metadata))
-	}
-	return columns, fields
+		(*engine.OptionalText)(&b.Owner), (*engine.Boolean)(&b.SharedSecond), (*versionColumn)(b),
+		(*engine.OptionalText)(&b.Metadata))
 }
 
 // blobRow is a row of blobs with the extent that has its first byte, if any. It must not be

@@ -124,7 +124,7 @@ func (t tx) lockBlob(account, blobName string) (storedBlob, bool, error) {
 const (
 	lockedRow = `SELECT * FROM (SELECT ` + blobColumns + `, shared, row_sum, (SELECT ` + ruleOf + ` FROM keeping WHERE account = $4) FROM blobs
 			WHERE account = $1 AND name_head = $2 AND name_hash = $3`
-	orRule = `, 0, 0, -1, NULL, account, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, ` + ruleOf + ` FROM keeping WHERE account = $4`
+	orRule = `, 0, 0, -1, NULL, account, NULL, NULL, NULL, 0, NULL, NULL, 0, NULL, ` + ruleOf + ` FROM keeping WHERE account = $4`
 
 	noBlob = -1 // a part_size
 )
@@ -308,12 +308,12 @@ const (
 	updateAll   = updateColumns + `, expires = $11, version = $14` + ofName
 
 	updateAndChange = withChange + `) ` + updateAll
-	updateAndKeep   = withChange + `), counted AS (INSERT INTO account_deltas (account, blobs, bytes) VALUES ($21, 1, $25)),
-		kept AS (INSERT INTO blobs (` + rowColumns + `) VALUES ($21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40)) ` + updateAll
-	withChange = `WITH queued AS (INSERT INTO changes_queue (packed) VALUES ($20)`
+	updateAndKeep   = withChange + `), counted AS (INSERT INTO account_deltas (account, blobs, bytes) VALUES ($19, 1, $23)),
+		kept AS (INSERT INTO blobs (` + rowColumns + `) VALUES ($19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)) ` + updateAll
+	withChange = `WITH queued AS (INSERT INTO changes_queue (packed) VALUES ($18)`
 
 	updateColumns = `UPDATE blobs SET content = $4, size = $5, crc64 = $6, part_size = $7, sha256 = $8, content_type = $9, modified = $10,
-			owner = $12, shared_second = $13, root = $15, tree = $16, metadata = $17, shared = $18, row_sum = $19`
+			owner = $12, shared_second = $13, metadata = $15, shared = $16, row_sum = $17`
 	ofName = ` WHERE account = $1 AND name_head = $2 AND name_hash = $3`
 )
 

@@ -80,9 +80,9 @@ func (s *Metastore) checkBlobRows(ctx context.Context, each func(metastore.Conte
 			var a, h, x, tail []byte
 			var b metastore.Blob
 			var sum engine.StoredSum
-			return t.Each(`SELECT account, name_head, name_hash, name_tail, content, size, crc64, part_size, version, root, tree, row_sum FROM blobs `+condition+`
+			return t.Each(`SELECT account, name_head, name_hash, name_tail, content, size, crc64, part_size, version, row_sum FROM blobs `+condition+`
 				ORDER BY account, name_head, name_hash LIMIT ($1 + 0)`, in,
-				engine.Args{&a, &h, &x, &tail, (*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize), (*versionColumn)(&b), &b.Root, &b.Tree, &sum},
+				engine.Args{&a, &h, &x, &tail, (*engine.ContentID)(&b.Content), (*engine.Integer)(&b.Size), (*engine.CRC)(&b.CRC64), (*engine.Integer)(&b.PartSize), (*versionColumn)(&b), &sum},
 				func() error {
 					b.Account, b.Name = string(a), string(h)+string(tail)
 					account, head, hash = a, h, x

@@ -266,8 +266,6 @@ type movedOutcome struct {
 	CRC64        uint64              `json:"crc64"`
 	PartSize     int64               `json:"partSize,omitempty"`
 	SHA256       []byte              `json:"sha256,omitempty"`
-	Root         []byte              `json:"root,omitempty"`
-	Tree         []byte              `json:"-"`
 	ContentType  string              `json:"-"`
 	Metadata     string              `json:"-"`
 	Owner        string              `json:"owner,omitempty"`

@@ -13,14 +13,10 @@ const rowColumns = `account, name_head, name_hash, ` + blobColumns + `, shared, 
 // rowValues returns the values of a row's columns: its key, blobColumns, shared and row_sum.
 func rowValues(b *storedBlob, n name) (engine.Args, error) {
 	version, err := versionOf(&b.Blob)
-	key := b.key
-	if key == nil {
-		key = engine.Args{[]byte(b.Account), n.head, n.hash}
-	}
-	return append(append(make(engine.Args, 0, 24), key...),
-		b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
+	return append(make(engine.Args, 0, 20),
+		[]byte(b.Account), n.head, n.hash, b.Content[:], b.Size, int64(b.CRC64), b.PartSize, engine.BytesColumn(b.SHA256),
 		engine.TextColumn(b.ContentType), engine.Micros(b.Modified), expiresOf(&b.Blob), engine.OptionalColumn(b.Owner), engine.FlagColumn(b.SharedSecond), version,
-		engine.BytesColumn(b.Root), engine.BytesColumn(b.Tree), engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob)), err
+		engine.OptionalColumn(b.Metadata), engine.FlagColumn(b.shared), blobSum(&b.Blob)), err
 }
 
 // insertRow writes the row of b as it is.
@@ -40,7 +36,7 @@ func (t tx) newRow(b *storedBlob) (engine.Args, error) {
 	return append(values, n.tail), err
 }
 
-const insertRow = `INSERT INTO blobs (` + rowColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
+const insertRow = `INSERT INTO blobs (` + rowColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 
 // counting returns a statement that inserts a row of blobs and, unless a trigger does, counts it.
 func (t tx) counting(insert string) string {
@@ -82,11 +78,11 @@ const (
 			(SELECT MAX(m) FROM (SELECT CAST($10 AS BIGINT) AS m UNION ALL
 				SELECT modified FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3) AS times),
 			$11, $12,
-			CASE WHEN CAST($13 AS BIGINT) = 1 OR EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $21)
-				THEN 1 ELSE 0 END, $14, $15, $16, $17, $18, $19, $20)
+			CASE WHEN CAST($13 AS BIGINT) = 1 OR EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3 AND modified >= $19)
+				THEN 1 ELSE 0 END, $14, $15, $16, $17, $18)
 		RETURNING modified, shared_second`
 	insertBlobAndChange = withCount + `, stored AS (` + insertBlob + `),
-			queued AS (INSERT INTO changes_queue (packed) SELECT CAST($22 AS BYTEA) || int8send(modified) || CAST($23 AS BYTEA) FROM stored)
+			queued AS (INSERT INTO changes_queue (packed) SELECT CAST($20 AS BYTEA) || int8send(modified) || CAST($21 AS BYTEA) FROM stored)
 		SELECT modified, shared_second FROM stored`
 )
 
@@ -99,17 +95,20 @@ func (t tx) createBlob(b *storedBlob) (bool, error) {
 		return false, nil
 	}
 	n := splitName(b.Name)
-	b.Modified = t.Now
-	create, values := createPlain, engine.Args{
-		[]byte(b.Account), n.head, n.hash, nil, b.Content[:], b.Size, int64(b.CRC64),
-		engine.TextColumn(b.ContentType), engine.Micros(b.Modified), engine.OptionalColumn(b.Owner), blobSum(&b.Blob), n.tail,
+	by := b.By
+	b.Modified, b.By = t.Now, ""
+	values, err := rowValues(b, n)
+	b.By = by
+	if err != nil {
+		return false, err
 	}
-	if values[3] = ruledBy(b.Account, b.Name, values[0]); b.SHA256 != nil || b.Root != nil || b.Metadata != "" || !b.Expires.IsZero() {
-		create = createAny
-		values = append(values, engine.BytesColumn(b.SHA256), engine.Micros(b.Expires), engine.OptionalColumn(b.Metadata), engine.BytesColumn(b.Root), engine.BytesColumn(b.Tree))
-	}
-	b.key = values[:3:3] // if the row must be updated, it is not allocated again
-	rows, err := t.Exec(create, values...)
+	// The column modified must not be NULL, so that the row is also ignored for a deleted name.
+	rows, err := t.Exec(`INSERT OR IGNORE INTO blobs (`+rowColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3)
+				OR EXISTS (SELECT 1 FROM keeping WHERE account = $19) THEN NULL ELSE $10 END,
+			$11, $12, $13, $14, $15, $16, $17, $18)`,
+		append(values, n.tail, ruledBy(b.Account, b.Name, values[0]))...)
 	if err != nil || rows == 0 {
 		return false, err
 	}
@@ -117,15 +116,3 @@ func (t tx) createBlob(b *storedBlob) (bool, error) {
 	b.By = ""
 	return true, nil
 }
-
-// The statements of createBlob. Values that are NULL are left out, because each takes SQLite some
-// time. The column modified must not be NULL, so that the row is also ignored for a deleted name.
-const (
-	createPlain = `INSERT OR IGNORE INTO blobs (` + createColumns + `) VALUES (` + createValues + `)`
-	createAny   = `INSERT OR IGNORE INTO blobs (` + createColumns + `, sha256, expires, metadata, root, tree) VALUES (` + createValues + `, $13, $14, $15, $16, $17)`
-
-	createColumns = `account, name_head, name_hash, content, size, crc64, part_size, content_type, modified, owner, shared_second, row_sum, name_tail`
-	createValues  = `$1, $2, $3, $5, $6, $7, 0, $8,
-			CASE WHEN EXISTS (SELECT 1 FROM deleted_blobs WHERE account = $1 AND name_head = $2 AND name_hash = $3)
-				OR EXISTS (SELECT 1 FROM keeping WHERE account = $4) THEN NULL ELSE $9 END, $10, 0, $11, $12`
-)

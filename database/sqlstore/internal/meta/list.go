@@ -102,14 +102,13 @@ func (t tx) listByStatement(q listing) (metastore.Page, error) {
 // order.
 func (t tx) listAlone(q listing) (page metastore.Page, ok bool, err error) {
 	b := metastore.Blob{Account: q.Account}
-	columns, fields := listed(&b, q.ListQuery)
-	fields = append(engine.Args{&b.Name}, fields...)
+	fields := append(engine.Args{&b.Name}, blobFields(&b)...)
 	args := engine.Args{[]byte(q.Account), []byte(q.first), q.live, int64(q.Limit) + 1}
 	bound := ""
 	if behind, bounded := successor(q.Prefix); bounded {
 		bound, args = ` AND name_head < $5`, append(args, []byte(behind))
 	}
-	rows, err := t.Open(`SELECT name_head, `+columns+` FROM blobs
+	rows, err := t.Open(`SELECT name_head, `+blobColumnsAlone+` FROM blobs
 		WHERE account = $1 AND name_head >= $2 AND (expires IS NULL OR expires > $3)`+bound+`
 		ORDER BY name_head, name_hash LIMIT ($4 + 0)`, args)
 	if err != nil {
@@ -123,7 +122,7 @@ func (t tx) listAlone(q listing) (page metastore.Page, ok bool, err error) {
 	left := engine.NewBound(q.Limit, q.Bytes)
 	last := ""
 	for {
-		more, err := rows.Next(fields)
+		more, err := rows.Next(fields[:len(fields)-1])
 		if err != nil || !more {
 			return page, true, err
 		}
@@ -145,12 +144,18 @@ func (t tx) listInside(q listing) (page metastore.Page, err error) {
 	var head, tail, last string
 	var b metastore.Blob
 	b.Account = q.Account
-	columns, fields := listed(&b, q.ListQuery)
-	out := append(engine.Args{&kind, &head, &tail}, fields...)
-	with := integerOf(q.Metadata) + 2*integerOf(q.Roots)
+	out := append(engine.Args{&kind, &head, &tail}, blobFields(&b)...)
+	columns := blobColumns
+	if !q.Metadata {
+		columns, out = blobColumnsAlone, out[:len(out)-1]
+	}
+	withMetadata := int64(0)
+	if q.Metadata {
+		withMetadata = 1
+	}
 	err = t.Each(`SELECT kind, head, tail, `+columns+` FROM list_blobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		engine.Args{[]byte(q.Account), []byte(q.Prefix), []byte(q.Delimiter), []byte(q.After), []byte(q.first), q.live,
-			with, int64(q.Limit), q.Bytes, int64(entryCharge)},
+			withMetadata, int64(q.Limit), q.Bytes, int64(entryCharge)},
 		out, func() error {
 			switch kind {
 			case rowBlob:
@@ -239,9 +244,12 @@ func newNameCursor(t tx, q listing) *nameCursor {
 	}
 	c.blob.Account = q.Account
 	c.inHead = len(c.from) >= headLen
-	var fields engine.Args
-	c.columns, fields = listed(&c.blob, q.ListQuery)
-	c.fields = append(engine.Args{nil}, fields...)
+	c.columns = blobColumns
+	c.fields = append(engine.Args{nil}, blobFields(&c.blob)...)
+	if !q.Metadata {
+		c.columns = blobColumnsAlone
+		c.fields = c.fields[:len(c.fields)-1]
+	}
 	return c
 }
 

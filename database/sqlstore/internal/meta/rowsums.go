@@ -13,9 +13,6 @@ func blobSum(b *metastore.Blob) int64 {
 	if l := b.Lock; l != (metastore.Lock{}) {
 		sum = sum.Text(string(l.Mode)).Int(l.Until.UnixMicro()).Text(fmt.Sprint(l.Hold))
 	}
-	if b.Root != nil {
-		sum = sum.Bytes(b.Root).Bytes(b.Tree)
-	}
 	return sum.Sum()
 }
 

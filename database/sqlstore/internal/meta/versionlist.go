@@ -50,9 +50,6 @@ func (s *Metastore) ListVersions(ctx context.Context, q metastore.VersionQuery) 
 				if older = append(older, b.Blob); !q.Metadata {
 					older[0].Metadata = ""
 				}
-				if older[0].Tree = nil; !q.Roots {
-					older[0].Root = nil
-				}
 			}
 		} else if q.After != "" {
 			name, _, _ := strings.Cut(q.After, "\x00")
