@@ -140,7 +140,7 @@ func (m *Mirror) one(ctx context.Context, i *item) {
 		m.end(ctx, i, err)
 		return
 	}
-	m.note(func() { m.state.Late[i.key()] = Late{Since: time.Now()} })
+	m.note(func() { m.state.Late[i.key()] = m.late(i.key(), "") })
 	i.waits = true
 	m.background.Go(func() { m.end(ctx, i, m.mirror(ctx, i)) })
 }
@@ -148,7 +148,7 @@ func (m *Mirror) one(ctx context.Context, i *item) {
 // end notes how a name's mirroring has ended. An error that concerns all names ends the round;
 // after any other the name is late.
 func (m *Mirror) end(ctx context.Context, i *item, err error) {
-	key, late, isNew := i.key(), Late{Since: time.Now()}, false
+	key, isNew := i.key(), false
 	for again := true; again; {
 		if err != nil && m.concernsAll(ctx, err) {
 			m.stop(err)
@@ -159,27 +159,30 @@ func (m *Mirror) end(ctx context.Context, i *item, err error) {
 				m.busy[key] = true
 				return
 			}
-			before, was := m.state.Late[key]
-			if was {
-				late.Since = before.Since
-			}
-			if err == nil {
+			if delete(m.busy, key); err == nil {
 				delete(m.state.Late, key)
-			} else {
-				late.Reason = err.Error()
-				m.state.Late[key] = late
+				return
 			}
-			if delete(m.busy, key); len(m.state.Late) > mostLate {
-				m.stop(fmt.Errorf("%w: %d, such as %s: %s", ErrFailed, mostLate, key, late.Reason))
+			isNew = m.state.Late[key].Reason != err.Error()
+			m.state.Late[key] = m.late(key, err.Error())
+			if len(m.state.Late) > mostLate {
+				m.stop(fmt.Errorf("%w: %d, such as %s: %w", ErrFailed, mostLate, key, err))
 			}
-			isNew = late.Reason != before.Reason
 		})
 		if again {
 			i.listed = false
 			err = m.mirror(ctx, i)
 		}
 	}
-	if err != nil && isNew {
-		m.tell(Event{Kind: "failed", Account: i.account, Name: m.o.From.Prefix + i.name, Reason: late.Reason})
+	if isNew {
+		m.tell(Event{Kind: "failed", Account: i.account, Name: m.o.From.Prefix + i.name, Reason: err.Error()})
 	}
+}
+
+// late returns why a name is late, which may be so for longer. The caller holds mu.
+func (m *Mirror) late(key, reason string) Late {
+	if before, was := m.state.Late[key]; was {
+		return Late{before.Since, reason}
+	}
+	return Late{time.Now(), reason}
 }

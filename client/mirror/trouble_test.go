@@ -265,11 +265,15 @@ func TestLargeBlob(t *testing.T) {
 		t.Errorf("during the copy the figures are %+v", f)
 	}
 	interrupted(t, end())
-	if _, late := p.saved().Late["team/large"]; !late {
+	since := p.saved().Late["team/large"].Since
+	if since.IsZero() {
 		t.Error("the state lacks the large blob")
 	}
 	m, end = p.follow()
 	hold()
+	if least := time.Since(since).Seconds(); m.Figures().Lag < least {
+		t.Errorf("the lag is %v, want %v or more", m.Figures().Lag, least)
+	}
 	p.from.put("team", "large", large+"2")
 	p.from.put("team", "small2", "x")
 	p.eventually("a small blob is held up", func() bool { return slices.Contains(p.told(), "copied team/small2") })
