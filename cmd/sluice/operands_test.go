@@ -12,7 +12,7 @@ import (
 // Lines are commands with their operands. In the first %s is always remote, in the second always
 // local, and in the third %s is two operands, and each decides about the other one.
 var (
-	remoteLines = []string{"ls|%s", "du|%s", "du|team/b %s", "find|%s", "cat|%s", "cat|team/b %s", "stat|%s", "rm|%s", "undelete|%s", "undelete|team/b %s", "lock|%s", "lock|team/b %s", "watch|%s", "share|%s", "mirror|%s team/b", "mirror|team/b %s", "mv|%s team/b", "mv|team/b %s",
+	remoteLines = []string{"ls|%s", "du|%s", "du|team/b %s", "find|%s", "cat|%s", "cat|team/b %s", "stat|%s", "rm|%s", "undelete|%s", "undelete|team/b %s", "lock|%s", "lock|team/b %s", "watch|%s", "share|%s", "mirror|%s team/b", "mirror|team/b %s", "webhook create|http://h/ %s", "mv|%s team/b", "mv|team/b %s",
 		"upload ls|%s", "place show|%s", "place set|%s public", "place block|%s x", "place unblock|%s", "bench|get %s", "get|%s ./x", "put|./x %s", "upload put|./x %s"}
 	localLines = []string{"put|%s team/b", "upload put|%s team/b", "get|team/b %s"}
 	copyLines  = []string{"cp|%s", "sync|%s"}
