@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
 
 	"sluice/access/sealed"
 	"sluice/internal/datadir"
@@ -41,6 +42,12 @@ func (c *Config) openSecrets() (*sealed.Box, error) {
 		return OpenS3Secrets(c.S3SecretKeys)
 	}
 	file := datadir.SecretKeyFile(c.Location.Data)
+	if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		// A copy of the folder may have other modes, and nobody else made this file.
+		if err := os.Chmod(file, 0o600); err != nil {
+			return nil, fmt.Errorf("the key of webhooks' secrets: %w", err)
+		}
+	}
 	text, err := secretfile.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		key := make([]byte, 32)
