@@ -261,7 +261,7 @@ func (s *Service) checkWebhookURL(url string) error {
 	return nil
 }
 
-// newWebhookSecret gives a webhook a new secret. One that it has signs on for some time.
+// newWebhookSecret sets a webhook's secret to a new one. The previous one also signs for a time.
 func (s *Service) newWebhookSecret(w *metastore.Webhook, now time.Time) (string, error) {
 	if s.opt.Webhooks == nil || s.opt.Webhooks.Secrets == nil {
 		return "", s.checkWebhookURL("")

@@ -31,7 +31,7 @@
 // orders the planes by how many of their digits name a lost chunk. A chunk with a present partner
 // has its coded byte from the first formula. If the partner is lost, its coded byte is
 // known from an earlier plane: the one whose digit y names this chunk and not the lost one. The two
-// formulas together then give
+// formulas together then yield
 //
 //	U(i, z) = 5·C(i, z) + 2·U(p, z')
 //
@@ -39,9 +39,9 @@
 //
 // To repair one chunk at (x, y), only planes with the digit z_y = x are read, one in q. In them,
 // n-k coded bytes are unknown, in column y and in chunks that were not asked, and the base code
-// gives them. The coded byte of another chunk in column y depends on two bytes: that chunk's own,
+// computes them. The coded byte of another chunk in column y depends on two bytes: its own,
 // which its helper sent, and the lost chunk's in a plane that was not read. Solving for the second
-// one gives the lost chunk's other planes.
+// one yields the lost chunk's other planes.
 //
 // The construction is from M. Vajha et al., "Clay Codes: Moulding MDS Codes to Yield an MSR Code",
 // FAST '18. Digits, coupling and base code are as in the client @shelby-protocol/clay-codes 0.0.2,

@@ -165,12 +165,16 @@ func (s *store) setAway(away bool) {
 func TestInterruptedDeliveryIsTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, net := newStore(), &pipes{}
+		var mu sync.Mutex
 		var ids []string
 		var sizes []int
 		net.serve("r", func(w http.ResponseWriter, r *http.Request) {
 			list, _ := events(t, r)
+			mu.Lock()
 			ids, sizes = append(ids, r.Header.Get("Webhook-Id")), append(sizes, len(list))
-			switch len(ids) {
+			attempts := len(ids)
+			mu.Unlock()
+			switch attempts {
 			case 1:
 				time.Sleep(5 * time.Second)
 			case 2:
@@ -193,6 +197,8 @@ func TestInterruptedDeliveryIsTheSame(t *testing.T) {
 		s.commit(metastore.ChangeStored, "a", "fourth")
 		lead(t, s, dials)
 		time.Sleep(2 * time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		testenv.Equal(t, fmt.Sprint(sizes), "[1 2 2 1]", "the events of each attempt")
 		testenv.Equal(t, ids[2], ids[1], "the id of the repeated message")
 	})

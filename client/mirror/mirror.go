@@ -221,7 +221,7 @@ func (m *Mirror) note(change func()) {
 	change()
 }
 
-// tell counts and reports an event.
+// tell counts an event and passes it to Options.Report.
 func (m *Mirror) tell(e Event) {
 	m.note(func() {
 		m.figures.Actions[e.Kind]++

@@ -214,7 +214,7 @@ func (p *pairOf) equal() bool {
 	return maps.Equal(p.from.blobs("team", p.o.From.Prefix), p.to.blobs("team", p.o.To.Prefix))
 }
 
-// told returns the events until now.
+// told returns the events that were reported until now.
 func (p *pairOf) told() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -55,8 +55,8 @@ func TestCompareAgain(t *testing.T) {
 	interrupted(t, end())
 }
 
-// TestFailedName: a name that fails is told and kept in the state, holds up no other, and is tried
-// again, also after a stop.
+// TestFailedName: a name that fails is reported and kept in the state, holds up no other, and is
+// tried again, also after a stop.
 // Invariant 231.
 func TestFailedName(t *testing.T) {
 	t.Parallel()

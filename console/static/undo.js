@@ -89,10 +89,15 @@ export async function deleteUndoably(account, items, blobs, home) {
   const control = new AbortController();
   const send = async (dialog) => {
     wait(null);
-    const sent = { account, blobs };
+    // One without an ETag may have been replaced since it was sent.
+    const sent = { account, blobs: blobs.filter((blob) => blob.etag) };
     if (!dialog) sending.add(sent);
-    const outcome = dialog ? await carryOut({ verb: "delete", account }, blobs) : await run({ verb: "delete", account }, blobs, control.signal, () => {});
-    sending.delete(sent);
+    let outcome;
+    try {
+      outcome = dialog ? await carryOut({ verb: "delete", account }, blobs) : await run({ verb: "delete", account }, blobs, control.signal, () => {});
+    } finally {
+      sending.delete(sent);
+    }
     announce(true);
     if (!dialog && outcome.done.length < blobs.length) await showOutcome(outcome, blobs.length, "deleted", false);
   };

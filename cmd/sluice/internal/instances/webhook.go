@@ -155,7 +155,7 @@ func (c *webhookUpdate) Run(ctx context.Context, console *cli.Console) error {
 
 type webhookRotate struct{ oneWebhook }
 
-// Run gives the webhook a new secret.
+// Run replaces the webhook's secret and prints the new one.
 func (c *webhookRotate) Run(ctx context.Context, console *cli.Console) error {
 	return c.update(ctx, console, wire.UpdateWebhook{NewSecret: true})
 }

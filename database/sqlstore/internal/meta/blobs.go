@@ -256,7 +256,8 @@ func (t tx) drop(b storedBlob) (garbage bool, retained usage.Delta, err error) {
 }
 
 // writeBlob writes the row of b, which replaces the row of old if there is one, and sets the
-// members that the store sets. The caller must call giveUp for old. kind is the change's; a blob
+// members that the store sets. The caller must call giveUp for old, and writeBlob then stores its
+// version if keepsByUpdate reports so. kind is the change's; a blob
 // that is stored over another one replaces it.
 func (t tx) writeBlob(b *storedBlob, old storedBlob, found bool, kind metastore.ChangeKind) error {
 	b.Again = time.Time{}
