@@ -186,17 +186,17 @@ func TestInterruptedDeliveryIsTheSame(t *testing.T) {
 		dials := func(o *Options) { o.dial = net.dial }
 		l := lead(t, s, dials)
 		s.commit(metastore.ChangeStored, "a", "first")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		s.commit(metastore.ChangeStored, "a", "second")
 		for range 500 {
 			s.commit(metastore.ChangeStored, "b", "x")
 		}
 		s.commit(metastore.ChangeStored, "a", "third")
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		l.stop()
 		s.commit(metastore.ChangeStored, "a", "fourth")
 		lead(t, s, dials)
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		mu.Lock()
 		defer mu.Unlock()
 		testenv.Equal(t, fmt.Sprint(sizes), "[1 2 2 1]", "the events of each attempt")
@@ -228,7 +228,7 @@ func TestPatience(t *testing.T) {
 		dials := func(o *Options) { o.dial, o.Feed = net.dial, slowFeed(t, s) }
 		l := lead(t, s, dials)
 		s.commit(metastore.ChangeStored, "a", "x")
-		time.Sleep(24 * time.Hour)
+		pass(24 * time.Hour)
 		s.commit(metastore.ChangeStored, "a", "y") // not in the delivery that has begun
 		if w := s.hook("1"); w.Off != "" || w.Failures != len(attempts) || w.Last.Status != 503 || w.Last.Error != failedStatus {
 			t.Fatalf("after a day: %+v, last %+v", w.WebhookProgress, w.Last)
@@ -238,9 +238,9 @@ func TestPatience(t *testing.T) {
 		}
 		l.stop()
 		l = lead(t, s, dials)
-		time.Sleep(47 * time.Hour)
+		pass(47 * time.Hour)
 		testenv.Equal(t, l.Stats().Failing, 1, "webhooks that fail")
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		testenv.Equal(t, s.hook("1").Off, metastore.WebhookFailed, "why it is off")
 		testenv.Equal(t, len(l.stopped), 1, "reports that it is off")
 		testenv.Equal(t, l.Stats().Stopped, 1, "stopped webhooks")
@@ -255,13 +255,13 @@ func TestPatience(t *testing.T) {
 			}
 		}
 		n := len(attempts)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		testenv.Equal(t, len(attempts), n, "attempts while it is off")
 		status = 204
 		s.change("1", func(w *metastore.Webhook) {
 			w.Off, w.Failures, w.Failing, w.Due = "", 0, time.Time{}, time.Time{}
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, len(ids), n+2, "attempts in all")
 		for i, id := range ids[:n+1] {
 			testenv.Equal(t, id, ids[0], "the id of attempt %d", i)
@@ -299,7 +299,7 @@ func TestLossIsTold(t *testing.T) {
 		s.floor = 5
 		dials := func(o *Options) { o.dial = net.dial }
 		l := lead(t, s, dials)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		first := s.hook("1")
 		if !first.Gone || first.After != s.end() || first.Failures == 0 || first.Last.Error != failedConnection {
 			t.Fatalf("while the receiver is away: %+v", first.WebhookProgress)
@@ -308,7 +308,7 @@ func TestLossIsTold(t *testing.T) {
 		s.commit(metastore.ChangeStored, "a", "behind the loss")
 		net.serve("r", r.ServeHTTP)
 		l = lead(t, s, dials)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, fmt.Sprint(r.gone), fmt.Sprintf("[map[restart:%s]]", first.After), "what was told")
 		testenv.Equal(t, fmt.Sprint(r.accepted), "[11]", "the changes behind it")
 
@@ -317,10 +317,10 @@ func TestLossIsTold(t *testing.T) {
 		s.generation, s.floor, s.changes = 2, 0, s.changes[:3]
 		s.mu.Unlock()
 		lead(t, s, dials)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, len(r.gone), 2, "losses that were told after the instance was set back")
 		s.commit(metastore.ChangeStored, "a", "in the new generation")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, fmt.Sprint(r.accepted), "[11 4]", "the changes of the new generation")
 	})
 }
@@ -347,7 +347,7 @@ func TestQuietWebhooksKeepUp(t *testing.T) {
 		}
 		s.commit(metastore.ChangeStored, "quiet", "x")
 		lead(t, s, func(o *Options) { o.dial = net.dial })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, fmt.Sprint(r.accepted, r.gone), "[101] []", "its changes")
 	})
 }
@@ -365,7 +365,7 @@ func TestSlowReceiversHoldUpNothing(t *testing.T) {
 		}
 		s.add("t", "http://r", nil)
 		l := lead(t, s, func(o *Options) { o.dial = net.dial })
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		for i := range 100 {
 			s.commit(metastore.ChangeStored, "a", fmt.Sprint(i))
 			time.Sleep(100 * time.Millisecond)
@@ -373,11 +373,11 @@ func TestSlowReceiversHoldUpNothing(t *testing.T) {
 				t.Fatalf("%d changes have arrived after 100 ms, and %d were made", n, i+1)
 			}
 		}
-		time.Sleep(timeout)
+		pass(timeout)
 		testenv.Equal(t, s.hook("slow7").Last.Error, failedTimeout, "why the slow ones fail")
 		testenv.Equal(t, l.Stats().Failing, 400, "the webhooks that fail")
 		l.stop()
-		time.Sleep(time.Minute) // the slow ones end
+		pass(time.Minute) // the slow ones end
 	})
 }
 
@@ -405,9 +405,9 @@ func TestRightsEnd(t *testing.T) {
 		s.add("local", "http://r", func(w *metastore.Webhook) { w.Account = "a" })
 		auth := access.NewAuthenticator(keyStore{s}, access.AuthenticatorOptions{})
 		l := lead(t, s, func(o *Options) { o.dial, o.Keys = net.dial, auth })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		s.commit(metastore.ChangeStored, "a", "p/x")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, s.hook("local").Off, metastore.WebhookKey, "why a webhook without a key is off")
 		admin("b", func(k *keys.Key) { k.Revoked = time.Now() })
 		admin("c", func(k *keys.Key) { k.Expires = time.Now() })
@@ -416,7 +416,7 @@ func TestRightsEnd(t *testing.T) {
 		admin("h", func(k *keys.Key) { k.Revoked = time.Now() })
 		before := len(r.bodies)
 		s.commit(metastore.ChangeStored, "a", "p/y")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		for name := range of {
 			want := metastore.WebhookKey
 			if name == "stays" {
@@ -442,15 +442,15 @@ func TestPauseOfTheTask(t *testing.T) {
 		net.serve("r", r.ServeHTTP)
 		s.add("1", "http://r", nil)
 		l := lead(t, s, func(o *Options) { o.dial = net.dial })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		l.control.Pause(task.Webhooks, true)
-		time.Sleep(2 * poll)
+		pass(2 * poll)
 		s.commit(metastore.ChangeStored, "a", "x")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, r.count(), 0, "changes during the pause")
 		testenv.Equal(t, l.Stats().On, 0, "webhooks that are followed")
 		l.control.Pause(task.Webhooks, false)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, r.count(), 1, "changes after the pause")
 	})
 }
@@ -474,36 +474,36 @@ func TestAdministratorsChange(t *testing.T) {
 		lead(t, s, func(o *Options) { o.dial = net.dial })
 		s.commit(metastore.ChangeStored, "a", "x")
 		s.commit(metastore.ChangeDeleted, "a", "x")
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		s.mu.Lock()
 		delete(s.hooks, "3")
 		s.mu.Unlock()
-		time.Sleep(2 * poll)
+		pass(2 * poll)
 		before := attempts
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		testenv.Equal(t, attempts, before, "attempts after the deletion")
 		s.change("1", func(w *metastore.Webhook) { w.URL, w.Due = "http://two", time.Time{} })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, fmt.Sprint(two.accepted), "[1 2]", "changes at the new URL")
 		for id := range one.bodies {
 			testenv.Equal(t, two.bodies[id], one.bodies[id], "the message at the new URL")
 		}
 		s.change("1", func(w *metastore.Webhook) { w.Off = metastore.WebhookDisabled })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		s.commit(metastore.ChangeStored, "a", "y")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, two.count(), 2, "changes while it is off")
 		s.change("1", func(w *metastore.Webhook) { w.Off, w.Kinds = "", metastore.ChangeKinds(0).Add(metastore.ChangeDeleted) })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		s.commit(metastore.ChangeDeleted, "a", "y")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, fmt.Sprint(two.accepted), "[1 2 4]", "changes with another filter")
 		s.mu.Lock()
 		delete(s.hooks, "1")
 		s.mu.Unlock()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		s.commit(metastore.ChangeDeleted, "a", "z")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		testenv.Equal(t, two.count(), 3, "changes after the deletion")
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -331,4 +332,10 @@ func changeOf(t testing.TB, e wire.Event) (c wire.Change) {
 	testenv.Check(t, err)
 	testenv.Check(t, json.Unmarshal(raw, &c))
 	return c
+}
+
+// pass lets time pass in a bubble, and orders what its other goroutines did before the caller.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
